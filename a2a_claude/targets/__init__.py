@@ -1,0 +1,43 @@
+"""One module per output format, each with `render(agent) -> list[Artifact]` and the format's quoting beside it.
+
+A new target is one module here, one folder under `templates/`, one line in `TARGETS` and one test file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+
+from a2a_claude.config.agent import Agent
+
+TARGETS = {
+    "config": "a2a_claude.targets.config",
+    "docker": "a2a_claude.targets.docker",
+    "systemd": "a2a_claude.targets.systemd",
+    "nix": "a2a_claude.targets.nix",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """A rendered file: its path relative to `deploy/<agent>/` and its text."""
+
+    path: str
+    text: str
+
+
+class Unrenderable(ValueError):
+    """A value that a format cannot express. `path` is the dotted config path of the value, e.g. `deploy.docker.labels.a`."""
+
+    def __init__(self, path: str, reason: str, hint: str) -> None:
+        super().__init__(f"{path}: {reason}")
+        self.path = path
+        self.reason = reason
+        self.hint = hint
+
+
+def renderer(target: str) -> Callable[[Agent], list[Artifact]]:
+    """The `render` of a target named in `TARGETS`."""
+    render: Callable[[Agent], list[Artifact]] = import_module(TARGETS[target]).render
+    return render
