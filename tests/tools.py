@@ -39,4 +39,4 @@ def require_trixie() -> Path:
     root = os.environ.get("A2A_CLAUDE_TRIXIE_ROOT")
     if root and Path(root, "etc", "debian_version").is_file():
         return Path(root)
-    absent("A Debian 13 root", "`.ci/trixie DIR` makes one; then set A2A_CLAUDE_TRIXIE_ROOT=DIR")
+    absent("A Debian 13 root", "run `.ci/debian-root trixie DIR systemd nix-bin`, then set A2A_CLAUDE_TRIXIE_ROOT=DIR")
