@@ -15,21 +15,15 @@ Value = str | tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Directive:
-    """A line of the unit, or several lines when `value` is a tuple. `cost` is what the agent loses by it.
+    """A line of the unit, or several when `value` is a tuple. `cost` is what the agent loses by it.
 
-    `newer` is the value for hosts that all run at least the systemd release it names.
+    `since` is the systemd release that knows it; of two with one name, the later one is for the hosts that know it.
     """
 
     name: str
     value: Value
     cost: str
-    newer: tuple[int, Value] | None = None
-
-    def at(self, version: int) -> Value | None:
-        """The value for hosts that run systemd `version` or later, None when they do not know the directive yet."""
-        if self.newer and version >= self.newer[0]:
-            return self.newer[1]
-        return self.value or ("" if self.newer is None else None)
+    since: int = 252
 
 
 _LIFECYCLE = (
@@ -40,6 +34,9 @@ _LIFECYCLE = (
     Directive("KillMode", "mixed", "Nothing: the server drains first, then whatever it started is killed."),
     Directive("OOMPolicy", "stop", "When one command runs out of `MemoryMax=`, the whole agent is restarted."),
     Directive("Restart", "on-failure", "Nothing: a crash restarts the agent, a clean stop does not."),
+    Directive("RestartSec", "2s", "Nothing: a pause before a restart."),
+    Directive("RestartSteps", "6", "Nothing: the pause grows with each restart in a row", since=254),
+    Directive("RestartMaxDelaySec", "60s", "Nothing: up to a minute.", since=254),
     Directive("LimitNOFILE", "65536", "Nothing: room for one stream per caller and the pipes of Claude."),
     Directive("LimitCORE", "0", "No core dumps: they would hold secrets and conversations."),
 )
@@ -54,17 +51,15 @@ _COMMON = (
     Directive("PrivateTmp", "yes", "Its `/tmp` and `/var/tmp` are its own and go when it stops."),
     Directive("PrivateDevices", "yes", "No disks, GPUs or serial ports; `/dev/null`, `/dev/urandom` and ptys stay."),
     Directive("DevicePolicy", "closed", "As above."),
+    Directive("PrivateMounts", "yes", "Mounts it makes are seen by nobody else."),
+    Directive("PrivateUsers", "yes", "Files of other users show as `nobody`'s: git wants `safe.directory` for them."),
     Directive("PrivateIPC", "yes", "No System V or POSIX IPC with the rest of the host."),
     Directive("RemoveIPC", "yes", "Its IPC objects go when it stops."),
     Directive("KeyringMode", "private", "No access to the kernel keyrings of others."),
     Directive("ProtectProc", "invisible", "`ps` shows its own processes only."),
     Directive("ProtectClock", "yes", "It cannot set the clock."),
-    Directive(
-        "ProtectControlGroups",
-        "yes",
-        "It cannot change control groups: no containers inside.",
-        newer=(257, "strict"),
-    ),
+    Directive("ProtectControlGroups", "yes", "It cannot change control groups: no containers inside."),
+    Directive("ProtectControlGroups", "strict", "It sees its own control group only.", since=257),
     Directive("ProtectKernelModules", "yes", "It cannot load kernel modules."),
     Directive("LockPersonality", "yes", "No execution domains other than Linux: `setarch` fails."),
     Directive("RestrictRealtime", "yes", "No real-time scheduling."),
@@ -79,7 +74,6 @@ _COMMON = (
 )
 
 _STRICT = (
-    Directive("PrivateUsers", "yes", "Files of other users show as `nobody`'s: git wants `safe.directory` for them."),
     Directive("ProtectHostname", "yes", "It cannot set the host's name."),
     Directive("ProtectKernelTunables", "yes", "`sysctl` is read-only."),
     Directive("ProtectKernelLogs", "yes", "`dmesg` fails."),
@@ -91,16 +85,14 @@ _STRICT = (
     ),
 )
 
+# A process in a user namespace may only mount /proc while it sees one that nothing is mounted over, and ProtectHostname=,
+# ProtectKernelTunables= and ProtectKernelLogs= all mount over it. Without privileges, what they guard fails anyway.
 _CLI_SANDBOX = (
-    Directive(
-        "RestrictNamespaces",
-        "user mnt pid net ipc uts cgroup",
-        "Nothing: bubblewrap needs them all. Time namespaces stay refused.",
-    ),
+    Directive("RestrictNamespaces", "user mnt pid net", "Only the namespaces that Claude Code's sandbox makes."),
     Directive(
         "SystemCallFilter",
-        ("@system-service @mount", "~@chown @clock @cpu-emulation @debug @module @obsolete @raw-io @reboot @swap"),
-        "`chown` and debuggers fail; what else root alone may do is refused by the kernel.",
+        ("@system-service @mount", "~@privileged @resources", "capset pivot_root"),
+        "`chown`, `chroot`, `nice` and `taskset` fail; so do debuggers.",
     ),
 )
 
@@ -112,5 +104,4 @@ PROFILES: dict[Profile, tuple[Directive, ...]] = {
 
 def directives(profile: Profile, version: int = 252) -> dict[str, Value]:
     """Every directive of a profile that hosts with systemd `version` or later know, in the order of the unit."""
-    found = ((each.name, each.at(version)) for each in PROFILES[profile])
-    return {name: value for name, value in found if value is not None}
+    return {each.name: each.value for each in PROFILES[profile] if each.since <= version}
