@@ -9,7 +9,9 @@ from a2a_claude.config.model import Config
 from a2a_claude.config.schema import root_shape
 
 
-def make_agent(document: dict[str, Any] | None = None, name: str = "reviewer", variables: tuple[str, ...] = ()) -> Agent:
+def make_agent(
+    document: dict[str, Any] | None = None, name: str = "reviewer", variables: tuple[str, ...] = ()
+) -> Agent:
     """An agent straight from a document, for tests of what comes after the loader."""
     complete = root_shape().complete(document or {})
     return Agent(
@@ -21,5 +23,5 @@ def make_agent(document: dict[str, Any] | None = None, name: str = "reviewer", v
             for each in sorted(variables)
         ),
         files={},
-        layers=("agents/reviewer/agent.yaml",),
+        layers={"agents/reviewer/agent.yaml": "0" * 64},
     )

@@ -41,8 +41,8 @@ class Agent:
 
     `document` is the resolved configuration as plain data: every layer merged, defaults filled in, `${…}` references
     kept as they were written. `config` is the same, typed. `variables` are sorted by name. `files` maps paths relative
-    to the compiled agent (`memory/…`) to the files that are shipped with it. `layers` are the display paths of the
-    files it was made from, lowest first.
+    to the compiled agent (`memory/…`) to the files that are shipped with it. `layers` maps the
+    files it was made from, by path from the project's root, lowest first, to the SHA-256 of their bytes.
     """
 
     name: str
@@ -50,7 +50,7 @@ class Agent:
     document: Mapping[str, Any]
     variables: tuple[Variable, ...]
     files: Mapping[str, Path]
-    layers: tuple[str, ...]
+    layers: Mapping[str, str]
 
     @property
     def secrets(self) -> dict[str, Secret]:
@@ -75,4 +75,4 @@ class Agent:
                 return False
             case "read-write":
                 return True
-        return claude.permission_mode != "plan" and not WRITING_TOOLS <= set(claude.disallowed_tools)
+        return claude.permission_mode != "plan" and not WRITING_TOOLS.issubset(claude.disallowed_tools)

@@ -29,7 +29,7 @@ class Shape:
     """What the schema says of one place in a document.
 
     `string` is `line`, `text` or `reference` where a string is wanted. `defaults` holds complete values for the keys of
-    `properties` that have one. `union` holds the alternatives of a `oneOf`, chosen by the constant under `discriminator`.
+    `properties` that have one. `union` holds the alternatives of a `oneOf`, by the constant under `discriminator`.
     `opaque` places (passed through to Claude) are copied as they are.
     """
 
@@ -72,22 +72,30 @@ class Shape:
         return self.extra
 
     def complete(self, value: Any) -> Any:
-        """`value` without the keys whose value is null, with the defaults of missing keys, integers as `int`."""
-        shape = self.for_value(value)
-        if shape.opaque:
-            return value
+        """`value` without keys whose value is null, integers as `int`, and with the defaults of missing keys."""
+        return self._copy(value, defaults=True)
+
+    def strip(self, value: Any) -> Any:
+        """`value` without keys whose value is null, and integers as `int`: what a validator is to judge."""
+        return self._copy(value, defaults=False)
+
+    def _copy(self, value: Any, defaults: bool) -> Any:
         if isinstance(value, dict):
+            shape = self.for_value(value)
+            if shape.opaque:
+                return value
             out = {}
             for key, each in value.items():
                 if each is not None:
                     child = shape.child(key)
-                    out[key] = each if child is None else child.complete(each)
-            for key, default in shape.defaults.items():
-                out.setdefault(key, default)
+                    out[key] = each if child is None else child._copy(each, defaults)
+            if defaults:
+                out.update((key, default) for key, default in shape.defaults.items() if key not in out)
             return out
         if isinstance(value, list):
-            return value if shape.items is None else [shape.items.complete(each) for each in value]
-        if shape.integer and isinstance(value, float) and value.is_integer():
+            items = self.for_value(value).items
+            return value if items is None else [items._copy(each, defaults) for each in value]
+        if self.integer and isinstance(value, float) and value.is_integer():
             return int(value)
         return value
 

@@ -28,7 +28,7 @@ class Artifact:
 
 
 class Unrenderable(ValueError):
-    """A value that a format cannot express. `path` is the dotted config path of the value, e.g. `deploy.docker.labels.a`."""
+    """A value that a format cannot express. `path` is its dotted config path, e.g. `deploy.docker.labels.a`."""
 
     def __init__(self, path: str, reason: str, hint: str) -> None:
         super().__init__(f"{path}: {reason}")

@@ -31,10 +31,10 @@ def _environment() -> jinja2.Environment:
         keep_trailing_newline=True,
         trim_blocks=True,
         lstrip_blocks=True,
-        autoescape=False,
+        autoescape=False,  # noqa: S701 - the outputs are no HTML; `finalize` lets nothing unquoted through
     )
 
 
 def fill(template: str, **values: Any) -> str:
-    """`templates/<template>` with `values`; TypeError when an interpolated value is neither `Quoted` nor a whole number."""
+    """`templates/<template>` with `values`; TypeError when an interpolated value is neither `Quoted` nor an int."""
     return _environment().get_template(template).render(**values)

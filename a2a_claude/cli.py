@@ -1,0 +1,41 @@
+"""The command line: names and help of the commands. Each command's own module is imported when it runs."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import click
+
+from a2a_claude import __version__
+
+COMMANDS = {
+    "compile": "Render a Dockerfile, a systemd unit and a Nix module for every agent.",
+    "validate": "Check configs and say what is wrong, where, and what to do.",
+    "show": "Print the resolved config of an agent, and where each value comes from.",
+    "explain": "Explain a rule, with an example.",
+    "schema": "Print the JSON Schema of an agent config.",
+    "init": "Write a commented agent to start from.",
+}
+
+
+class Commands(click.Group):
+    """Lists commands without importing them, so that `--help` starts fast."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = import_module(f"a2a_claude.commands.{cmd_name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, "-v", "--version", prog_name="a2a-claude")
+def main() -> None:
+    """A declarative agent config becomes a hardened Claude agent that other agents call over A2A."""

@@ -1,0 +1,126 @@
+"""`a2a-claude compile`: agents in, a `deploy/` tree out."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+import click
+
+from a2a_claude.commands.common import DRIFT, INVALID, config_options, fail, load, report
+from a2a_claude.compiler import Output, OutputError, Plan, Scope, diff, plan, render, write
+from a2a_claude.config.diagnostics import Diagnostic, error
+from a2a_claude.config.loader import Fleet, Loaded
+from a2a_claude.config.node import Entry
+from a2a_claude.targets import TARGETS, Unrenderable
+
+
+@click.command()
+@click.argument("paths", nargs=-1, type=click.Path())
+@click.option("-o", "--output", default="deploy", type=click.Path(path_type=Path), show_default=True)
+@click.option("--target", "targets", multiple=True, type=click.Choice(list(TARGETS)), help="Render only these formats.")
+@click.option("--agent", "only", multiple=True, metavar="NAME", help="Compile only these agents.")
+@click.option("--check", is_flag=True, help="Change nothing; exit 3 with a diff when the folder is not current.")
+@click.option("--force", is_flag=True, help="Overwrite files that were edited by hand.")
+@click.option("--prune", is_flag=True, help="Remove the files of agents and formats that are gone.")
+@config_options
+def command(
+    paths: tuple[str, ...],
+    output: Path,
+    targets: tuple[str, ...],
+    only: tuple[str, ...],
+    check: bool,
+    force: bool,
+    prune: bool,
+    profile: str | None,
+    settings: tuple[str, ...],
+    form: str,
+    strict: bool,
+) -> None:
+    """Render the agents at PATHS (agents/ when none is given) into a deploy/ folder.
+
+    Nothing is written unless every agent is valid. Exits 0 when all is well, 1 when a config is invalid, 2 when
+    something cannot be read or written, 3 when files differ: edited by hand, or not current under --check.
+    """
+    fleet = load(paths, profile, settings, only)
+    chosen = targets or tuple(TARGETS)
+    outputs, refusals = _render(fleet, chosen)
+    if not report([*fleet.diagnostics, *refusals], form, strict):
+        raise SystemExit(INVALID)
+    scope = Scope(frozenset(only) if only else None, frozenset(chosen))
+    try:
+        made = plan(output, fleet.agents, outputs, scope)
+        if check:
+            _check(made)
+            return
+        if made.edited and not force:
+            _refuse(made)
+        changed = write(made, prune)
+    except OutputError as problem:
+        fail(str(problem), problem.hint)
+        return
+    if form == "text":
+        _tell(made, changed, prune)
+
+
+def _render(fleet: Fleet, targets: Iterable[str]) -> tuple[dict[str, Output], list[Diagnostic]]:
+    outputs: dict[str, Output] = {}
+    refusals: list[Diagnostic] = []
+    started, shown = time.monotonic(), False
+    for number, each in enumerate(fleet.loaded):
+        if sys.stderr.isatty() and time.monotonic() - started > 1:
+            shown = True
+            click.echo(f"\r{number} of {len(fleet.loaded)} agents rendered", err=True, nl=False)
+        if each.agent is None:
+            continue
+        try:
+            outputs |= render(each.agent, targets)
+        except Unrenderable as problem:
+            refusals.append(_refusal(each, problem))
+    if shown:
+        click.echo("\r\x1b[K", err=True, nl=False)
+    return outputs, refusals
+
+
+def _refusal(loaded: Loaded, problem: Unrenderable) -> Diagnostic:
+    """At the value that cannot be rendered, or the nearest thing above it that is written in a file."""
+    steps = problem.path.split(".")
+    for end in range(len(steps), 0, -1):
+        found = loaded.root.find(tuple(steps[:end]))
+        if isinstance(found, Entry):
+            return error("cannot-render", str(problem), found.node.span, problem.hint)
+    return error("cannot-render", str(problem), loaded.root.span, problem.hint)
+
+
+def _check(made: Plan) -> None:
+    different = made.paths("new", "stale", "edited", "gone")
+    if not different:
+        click.echo(f"{made.folder} is current: {len(made.outputs)} files")
+        return
+    for line in diff(made):
+        click.echo(line, nl=False)
+    kinds = {"new": "missing", "stale": "stale", "edited": "edited by hand", "gone": "of no agent any more"}
+    for path in different:
+        click.echo(f"{made.folder / path}: {kinds[made.states[path]]}", err=True)
+    raise SystemExit(DRIFT)
+
+
+def _refuse(made: Plan) -> None:
+    for path in made.edited:
+        click.echo(f"{made.folder / path}: edited by hand, not overwritten", err=True)
+    click.echo("  hint: move the change into the config, see it with --check, or overwrite it with --force", err=True)
+    raise SystemExit(DRIFT)
+
+
+def _tell(made: Plan, changed: int, prune: bool) -> None:
+    for name in made.agents:
+        mine = sorted(path for path in made.outputs if path.startswith(f"{name}/"))
+        click.echo(f"{made.folder / name}: {', '.join(path.split('/', 1)[1] for path in mine)}")
+    if made.gone and not prune:
+        click.echo(f"{len(made.gone)} files belong to no agent any more; remove them with --prune:")
+        for path in made.gone:
+            click.echo(f"  {made.folder / path}")
+    count = len(made.agents)
+    click.echo(f"{count} agent{'s' if count != 1 else ''} compiled into {made.folder}: {changed} files changed")

@@ -1,0 +1,48 @@
+"""`a2a-claude init`: a commented agent to start from."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from a2a_claude.commands.common import USAGE, fail
+from a2a_claude.config.layers import AGENT_NAME, Files, find
+from a2a_claude.config.loader import load_fleet
+from a2a_claude.package_data import folder
+
+FIRST_PORT = 3030
+
+
+@click.command()
+@click.argument("name")
+@click.option("--agents", "agents", default="agents", type=click.Path(path_type=Path), show_default=True)
+def command(name: str, agents: Path) -> None:
+    """Write agents/NAME/agent.yaml, a commented agent that validates, on a port that no other agent has."""
+    if not AGENT_NAME.match(name):
+        fail(f"{name!r} cannot name an agent", "use a lower case letter, then letters, digits and hyphens, at most 63")
+    place = agents / name
+    if place.exists():
+        fail(f"{place} is there already", "choose another name")
+    schema = folder("schema") / "agent.draft-07.schema.json"
+    text = (folder("templates") / "init" / "agent.yaml").read_text("utf-8")
+    text = text.replace("@NAME@", name).replace("@TITLE@", name.replace("-", " ").capitalize())
+    text = text.replace("@PORT@", str(_free_port(agents)))
+    in_project = schema.is_relative_to(Path.cwd())
+    text = text.replace("@SCHEMA@", os.path.relpath(schema, place) if in_project else "agent.schema.json")
+    try:
+        place.mkdir(parents=True)
+        (place / "agent.yaml").write_text(text, "utf-8")
+    except OSError as problem:
+        click.echo(f"a2a-claude: {place} cannot be written: {problem.strerror}", err=True)
+        raise SystemExit(USAGE) from None
+    click.echo(f"{place / 'agent.yaml'} written; check it with: a2a-claude validate {place}")
+
+
+def _free_port(agents: Path) -> int:
+    if not agents.is_dir() or not find(agents, Files())[0]:
+        return FIRST_PORT
+    documents = [each.document for each in load_fleet([agents]).loaded]
+    taken = {each.get("server", {}).get("port") for each in documents if isinstance(each.get("server"), dict)}
+    return next(port for port in range(FIRST_PORT, 65536) if port not in taken)

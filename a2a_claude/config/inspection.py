@@ -1,0 +1,119 @@
+"""One walk over a merged document beside its schema: what no JSON Schema validator sees.
+
+Control characters (a `$` in a pattern lets a final line break through), empty list items, keys without effect, broken
+references and literal credentials; and which variables the document refers to.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from a2a_claude.config import credentials
+from a2a_claude.config.diagnostics import Diagnostic, Span, error, note, warning
+from a2a_claude.config.node import Node, Path, dotted
+from a2a_claude.config.references import BadReference, Reference, parse
+from a2a_claude.config.schema import Shape, is_annotation
+
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+_CONTROL_OR_BREAK = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+
+
+@dataclass(slots=True)
+class Mention:
+    """A reference found in the document, at `path` in the value at `span`."""
+
+    path: Path
+    span: Span
+    reference: Reference
+
+
+@dataclass(slots=True)
+class Inspection:
+    """What a walk found."""
+
+    diagnostics: list[Diagnostic] = field(default_factory=list)
+    mentions: list[Mention] = field(default_factory=list)
+
+
+def inspect(root: Node, shape: Shape) -> Inspection:
+    """Walks the merged document of one agent."""
+    found = Inspection()
+    _node(root, shape, (), found)
+    return found
+
+
+def _node(node: Node, shape: Shape | None, path: Path, found: Inspection) -> None:
+    value = node.value
+    if isinstance(value, str):
+        _string(node, value, shape, path, found)
+    elif isinstance(value, dict):
+        shape = _alternative(node, shape)
+        for key, entry in value.items():
+            below = None if shape is None else shape.child(key)
+            if match := _CONTROL_OR_BREAK.search(key):
+                _refuse_control(match[0], entry.key.span, f"the key {key!r}", found)
+            if below is not None and below.deprecated and entry.node.value is not None:
+                text = f"{dotted((*path, key))} has no effect"
+                found.diagnostics.append(note("deprecated-key", text, entry.key.span, str(below.node["description"])))
+            _node(entry.node, below, (*path, key), found)
+    elif isinstance(value, list):
+        if shape is not None and shape.union:
+            shape = shape.union.get("array", shape)
+        items = None if shape is None or shape.opaque else shape.items
+        for index, each in enumerate(value):
+            if each.value is None and items is not None:
+                message = f"an empty item in {dotted(path)}"
+                found.diagnostics.append(error("null-in-list", message, each.span, "remove it or give it a value"))
+            _node(each, items, (*path, index), found)
+            if path and path[-1] == "args" and index:
+                _option_value(value[index - 1], each, path, found)
+
+
+def _alternative(node: Node, shape: Shape | None) -> Shape | None:
+    if shape is None or shape.discriminator is None or not isinstance(node.value, dict):
+        return shape
+    chosen = node.value.get(shape.discriminator)
+    return shape.union.get(chosen.node.value, None) if chosen and isinstance(chosen.node.value, str) else None
+
+
+def _string(node: Node, value: str, shape: Shape | None, path: Path, found: Inspection) -> None:
+    annotation = any(isinstance(step, str) and is_annotation(step) for step in path)
+    prose = shape is None or shape.string == "text"
+    if (match := (_CONTROL if prose else _CONTROL_OR_BREAK).search(value)) and not annotation:
+        _refuse_control(match[0], node.span, dotted(path), found)
+    if problem := credentials.literal(value, path, prose and not annotation):
+        hint = f"write {credentials.suggestion(path, value)} and supply the value when the agent is served"
+        found.diagnostics.append(error("literal-credential", f"{dotted(path)} {problem}", node.span, hint))
+    if shape is None or shape.string != "reference" or "$" not in value:
+        return
+    try:
+        pieces = parse(value)
+    except BadReference as problem:
+        found.diagnostics.append(error("bad-reference", f"{dotted(path)}: {problem}", node.span, problem.hint))
+        return
+    for piece in pieces:
+        if isinstance(piece, Reference):
+            found.mentions.append(Mention(path, node.span, piece))
+            if piece.bare:
+                message = f"{dotted(path)} uses ${piece.name} without braces, which stays as it is when it is not set"
+                hint = f"write ${{{piece.name}}}, or $${piece.name} for the literal text"
+                found.diagnostics.append(warning("bare-variable", message, node.span, hint))
+            elif piece.default and credentials.literal(piece.default, path, prose=False):
+                message = f"the default of ${{{piece.name}}} in {dotted(path)} is a credential"
+                found.diagnostics.append(error("literal-credential", message, node.span, f"write ${{{piece.name}}}"))
+
+
+def _option_value(option: Node, node: Node, path: Path, found: Inspection) -> None:
+    if isinstance(option.value, str) and isinstance(node.value, str) and credentials.is_secret_flag(option.value):
+        literal = node.value.strip() and "$" not in node.value and not node.value.startswith("-")
+        if literal:
+            hint = f"write ${{{option.value.lstrip('-').replace('-', '_').upper()}}}"
+            message = f"the value of {option.value} in {dotted(path)} is a credential"
+            found.diagnostics.append(error("literal-credential", message, node.span, hint))
+
+
+def _refuse_control(character: str, span: Span, where: str, found: Inspection) -> None:
+    kind = "a line break (a control character)" if character in "\r\n" else f"control character U+{ord(character):04X}"
+    hint = "keep the text on one line, without control characters"
+    found.diagnostics.append(error("control-character", f"{kind} in {where}", span, hint))

@@ -1,0 +1,107 @@
+"""Files of an agent that travel with its compiled config: memory instructions and skill folders."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from a2a_claude.config.diagnostics import Diagnostic, Span, error, warning
+from a2a_claude.config.node import Entry, Node
+
+_SKILL_FOLDERS = ("scripts", "references", "assets")
+MAX_FILES = 1000
+MAX_BYTES = 10 << 20
+
+
+def ship(root: Node, document: dict[str, Any], limit: Path) -> tuple[dict[str, Path], list[Diagnostic]]:
+    """The files that `memory` names, by their path in the compiled agent, and what is wrong with them.
+
+    Relative paths are read from the folder of the file that holds them, must stay below `limit`, and are rewritten in
+    `document` to where they are shipped. Absolute paths are the host's own and are left alone.
+    """
+    files: dict[str, Path] = {}
+    diagnostics: list[Diagnostic] = []
+    memory = document.get("memory")
+    if not isinstance(memory, dict):
+        return files, diagnostics
+    memory = document["memory"] = dict(memory)
+    if (node := _text_at(root, ("memory", "instructions"))) and (path := _local(node)):
+        memory["instructions"] = _file(path, node, limit, files, diagnostics)
+    skills = memory.get("skills")
+    if isinstance(skills, list):
+        memory["skills"] = [_skill(root, index, each, limit, files, diagnostics) for index, each in enumerate(skills)]
+    return files, diagnostics
+
+
+def _text_at(root: Node, path: tuple[str | int, ...]) -> Node | None:
+    found = root.find(path)
+    node = found.node if isinstance(found, Entry) else found
+    return node if node is not None and isinstance(node.value, str) and node.source.path is not None else None
+
+
+def _local(node: Node) -> Path | None:
+    """Where a relative path points to; None for an absolute one."""
+    text = str(node.value)
+    if text.startswith("/") or node.source.path is None:
+        return None
+    return Path(os.path.normpath(node.source.path.parent / text))
+
+
+def _file(path: Path, node: Node, limit: Path, files: dict[str, Path], diagnostics: list[Diagnostic]) -> str:
+    place = f"memory/{path.name}"
+    if problem := _problem(path, limit, node.span):
+        diagnostics.append(problem)
+    elif not path.is_file():
+        diagnostics.append(_missing(node, "a file"))
+    else:
+        files[place] = path
+    return place
+
+
+def _skill(
+    root: Node, index: int, text: Any, limit: Path, files: dict[str, Path], diagnostics: list[Diagnostic]
+) -> Any:
+    node = _text_at(root, ("memory", "skills", index))
+    path = _local(node) if node is not None else None
+    if node is None or path is None:
+        return text
+    place = f"memory/skills/{path.name}"
+    if problem := _problem(path, limit, node.span):
+        diagnostics.append(problem)
+    elif not (path / "SKILL.md").is_file():
+        diagnostics.append(_missing(node, "a folder with a SKILL.md"))
+    else:
+        size = 0
+        for number, each in enumerate(_skill_files(path)):
+            if problem := _problem(each, limit, node.span):
+                diagnostics.append(problem)
+                break
+            size += each.stat().st_size
+            if number >= MAX_FILES or size > MAX_BYTES:
+                message = f"{node.value} is larger than {MAX_FILES} files or {MAX_BYTES >> 20} MiB"
+                diagnostics.append(error("memory-file", message, node.span, "ship less, or mount it"))
+                break
+            files[f"{place}/{each.relative_to(path).as_posix()}"] = each
+    return place
+
+
+def _skill_files(folder: Path) -> Iterator[Path]:
+    yield folder / "SKILL.md"
+    for name in _SKILL_FOLDERS:
+        for parent, folders, names in os.walk(folder / name):
+            folders.sort()
+            yield from (Path(parent) / each for each in sorted(names))
+
+
+def _problem(path: Path, limit: Path, span: Span) -> Diagnostic | None:
+    if path.resolve().is_relative_to(limit):
+        return None
+    hint = "ship files of this project, by relative path and without links out of it"
+    return error("memory-file", f"{path.name} is outside the project ({limit.name}/)", span, hint)
+
+
+def _missing(node: Node, what: str) -> Diagnostic:
+    message = f"{node.value} is not {what}, so it is left out"
+    return warning("memory-file", message, node.span, "paths are relative to the file that names them")
