@@ -1,0 +1,1 @@
+"""Benchmarks against named peers: one command each, a ratio as the result."""
