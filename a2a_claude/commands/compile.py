@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterable
+from itertools import groupby
 from pathlib import Path
 
 import click
@@ -115,9 +116,8 @@ def _refuse(made: Plan) -> None:
 
 
 def _tell(made: Plan, changed: int, prune: bool) -> None:
-    for name in made.agents:
-        mine = sorted(path for path in made.outputs if path.startswith(f"{name}/"))
-        click.echo(f"{made.folder / name}: {', '.join(path.split('/', 1)[1] for path in mine)}")
+    for name, paths in groupby(sorted(made.outputs), key=lambda path: path.split("/", 1)[0]):
+        click.echo(f"{made.folder / name}: {', '.join(path.removeprefix(f'{name}/') for path in paths)}")
     if made.gone and not prune:
         click.echo(f"{len(made.gone)} files belong to no agent any more; remove them with --prune:")
         for path in made.gone:

@@ -36,9 +36,19 @@ def _validator() -> Any:
     return Draft202012Validator(raw_schema())
 
 
+@cache
+def _gate() -> Any:
+    """A validator that only says yes or no: the one in Rust where it is installed, a hundred times as fast."""
+    try:
+        from jsonschema_rs import Draft202012Validator
+    except ImportError:
+        return _validator()
+    return Draft202012Validator(raw_schema())
+
+
 def validate(root: Node, document: Any) -> list[Diagnostic]:
     """Every violation of the schema in `document`, the plain data of `root`."""
-    if _validator().is_valid(document):
+    if _gate().is_valid(document):
         return []
     if other := _another_tools_file(root):
         return [other]

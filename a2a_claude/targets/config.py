@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import orjson
 
 from a2a_claude.config.agent import Agent
 from a2a_claude.targets import Artifact
@@ -10,5 +10,5 @@ from a2a_claude.targets import Artifact
 
 def render(agent: Agent) -> list[Artifact]:
     """`agent.json` with sorted keys; reading it back gives `agent.document`."""
-    text = json.dumps(agent.document, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False)
-    return [Artifact("agent.json", text + "\n")]
+    options = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE
+    return [Artifact("agent.json", orjson.dumps(agent.document, option=options).decode())]
