@@ -280,12 +280,10 @@ def _output_schema(view: View) -> Found:
 
 
 def _paths(view: View) -> Found:
-    for path in [("claude", "workingDirectory"), *(("claude", "additionalDirectories", i) for i in range(1000))]:
+    further = range(len(view.get(list, "claude", "additionalDirectories") or []))
+    for path in [("claude", "workingDirectory"), *(("claude", "additionalDirectories", index) for index in further)]:
         text = view.get(str, *path)
-        if text is None:
-            if len(path) == 3:
-                break
-        elif text and "$" not in text and not text.startswith("/"):
+        if text and "$" not in text and not text.startswith("/"):
             message = f"{dotted(path)} is relative, and a server has no fixed place to start from"
             yield error(
                 "relative-path", message, view.span(*path), "write an absolute path, or a reference such as ${DIR}"

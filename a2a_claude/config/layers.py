@@ -38,6 +38,7 @@ class Files:
     read: dict[Path, tuple[Node | None, list[Diagnostic]]] = field(default_factory=dict)
     limits: dict[Path, Path] = field(default_factory=dict)
     checked: dict[str, list[Diagnostic]] = field(default_factory=dict)
+    resolved: dict[Path, Path] = field(default_factory=dict)
 
     def shown(self, path: Path) -> str:
         """The path relative to where the command runs, when it is below."""
@@ -61,7 +62,13 @@ class Files:
         """The path of a source from the project's root, the same wherever the command runs."""
         if source.path is None:
             return source.name
-        return Path(os.path.relpath(source.path.resolve(), self.limit(root))).as_posix()
+        return Path(os.path.relpath(self.real(source.path), self.limit(root))).as_posix()
+
+    def real(self, path: Path) -> Path:
+        """`path` without symbolic links."""
+        if path not in self.resolved:
+            self.resolved[path] = path.resolve()
+        return self.resolved[path]
 
     def where(self, span: Span, root: Path) -> str:
         """`file:line:column` of a span, from the project's root."""
@@ -194,7 +201,7 @@ def _refusal(base: Path, item: Node, limit: Path, files: Files, chain: tuple[Pat
     if base in chain:
         loop = " -> ".join(files.shown(each) for each in (*chain[chain.index(base) :], base))
         return error("extends-cycle", f"files extend each other in a circle: {loop}", item.span, "break the circle")
-    if str(item.value).startswith("/") or not base.resolve().is_relative_to(limit):
+    if str(item.value).startswith("/") or not files.real(base).is_relative_to(limit):
         message = f"{item.value} is outside the project ({limit.name}/)"
         return error("extends-outside", message, item.span, "extend files of this project, by relative path")
     if base.suffix not in _ENDINGS or not base.exists():

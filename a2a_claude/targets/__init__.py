@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 
 from a2a_claude.config.agent import Agent
@@ -37,6 +38,7 @@ class Unrenderable(ValueError):
         self.hint = hint
 
 
+@cache
 def renderer(target: str) -> Callable[[Agent], list[Artifact]]:
     """The `render` of a target named in `TARGETS`."""
     render: Callable[[Agent], list[Artifact]] = import_module(TARGETS[target]).render
