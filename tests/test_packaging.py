@@ -25,7 +25,7 @@ SAMPLE = {
         "extends: [../base.yaml]\n"
         "agentCard:\n  name: Clerk\n"
         "server:\n  port: 3055\n"
-        'claude:\n  appendSystemPrompt: "100 % of $HOME, \\"quoted\\""\n'
+        'claude:\n  systemPromptAppend: "100 % of $HOME, \\"quoted\\""\n'
     ),
 }
 RUNTIME = {"a2a-sdk", "claude-agent-sdk", "falcon", "granian"}
