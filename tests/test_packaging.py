@@ -115,7 +115,9 @@ def test_only_the_extra_asks_for_the_runtime(wheel: Path) -> None:
     asked: dict[bool, set[str]] = {False: set(), True: set()}
     for requirement in metadata(wheel).get_all("Requires-Dist", []):
         asked["extra ==" in requirement].add(re.split(r"[^a-z0-9-]", requirement)[0])
-    assert asked == {False: {"click", "jinja2", "jsonschema", "pyyaml"}, True: RUNTIME}
+    assert asked[False] >= {"click", "jinja2", "jsonschema", "pyyaml"}
+    assert asked[False].isdisjoint(RUNTIME)
+    assert asked[True] >= RUNTIME
 
 
 def test_an_installation_is_a_few_megabytes_and_has_no_runtime(installed: Path) -> None:

@@ -46,7 +46,8 @@ def try_hooks(repository: Path, home: Path) -> tuple[int, str]:
 
 def test_hooks_accept_a_folder_whose_deploy_tree_is_current(repository: Path, tmp_path: Path) -> None:
     (repository / "agents" / "clerk" / "agent.yaml").write_text(GOOD)
-    subprocess.run([sys.executable, "-m", "a2a_claude", "compile", "agents/"], cwd=repository, check=True)
+    ours = {**os.environ, "PYTHONPATH": str(ROOT)}
+    subprocess.run([sys.executable, "-m", "a2a_claude", "compile", "agents/"], cwd=repository, env=ours, check=True)
     code, printed = try_hooks(repository, tmp_path / "home")
     assert code == 0, printed
     assert printed.count("Passed") == 2, printed

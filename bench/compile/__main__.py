@@ -7,6 +7,7 @@ them and to compile them for all targets into a fresh folder. Then the ratios, a
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import sys
 import tempfile
@@ -16,7 +17,8 @@ from pathlib import Path
 from bench.compile.fleet import write_fleet
 from bench.compile.measure import Cost, cost, typical
 
-SCHEMA = Path(__file__).parent.parent.parent / "schema" / "agent.schema.json"
+ROOT = Path(__file__).parent.parent.parent
+SCHEMA = ROOT / "schema" / "agent.schema.json"
 OURS = (sys.executable, "-m", "a2a_claude")
 PEER = (sys.executable, "-m", "check_jsonschema", "--schemafile", SCHEMA)
 SMALL = 100
@@ -46,6 +48,7 @@ def main() -> None:
     parser.add_argument("--sizes", default="1,100,1000", help="fleets to measure (default: %(default)s)")
     parser.add_argument("--repeat", default=3, type=int, help=f"runs per fleet of up to {SMALL} (default: %(default)s)")
     options = parser.parse_args()
+    os.environ["PYTHONPATH"] = str(ROOT)  # this checkout, whatever is installed
     sizes = [int(each) for each in options.sizes.split(",")]
 
     with tempfile.TemporaryDirectory(prefix="a2a-claude-bench-") as temporary:
