@@ -290,6 +290,13 @@ def _paths(view: View) -> Found:
             )
 
 
+def _workspace(view: View) -> Found:
+    if not view.get(str, "claude", "workingDirectory"):
+        message = "claude.workingDirectory is not set"
+        hint = "set it, for example to ${WORKSPACE_DIR}; without it WORKSPACE_DIR must be set where the agent is served"
+        yield note("no-workspace", message, view.key("claude"), hint)
+
+
 def _store(view: View) -> Found:
     kind = view.get(str, "store", "type")
     if kind == "postgresql" and not view.get(str, "store", "url"):
@@ -340,6 +347,7 @@ _RULES: tuple[Callable[[View], Found], ...] = (
     _sub_agents,
     _output_schema,
     _paths,
+    _workspace,
     _store,
     _card,
     _claude_agents,

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 
 from a2a_claude.config import credentials
 from a2a_claude.config.diagnostics import Diagnostic, Span, error, note, warning
-from a2a_claude.config.node import Node, Path, dotted
+from a2a_claude.config.node import Entry, Node, Path, dotted
 from a2a_claude.config.references import BadReference, Reference, parse
 from a2a_claude.config.schema import Shape, is_annotation
+from a2a_claude.config.validation import key_hint
 
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 _CONTROL_OR_BREAK = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
@@ -47,6 +48,8 @@ def _node(node: Node, shape: Shape | None, path: Path, found: Inspection) -> Non
     value = node.value
     if isinstance(value, str):
         _string(node, value, shape, path, found)
+    elif isinstance(value, int | float) and not isinstance(value, bool) and credentials.holds_secret(path):
+        _refuse_credential(node, path, f"is the value of {path[-1]}", str(node.text), found)
     elif isinstance(value, dict):
         shape = _alternative(node, shape)
         for key, entry in value.items():
@@ -56,6 +59,8 @@ def _node(node: Node, shape: Shape | None, path: Path, found: Inspection) -> Non
             if below is not None and below.deprecated and entry.node.value is not None:
                 text = f"{dotted((*path, key))} has no effect"
                 found.diagnostics.append(note("deprecated-key", text, entry.key.span, str(below.node["description"])))
+            if entry.node.value is None and shape is not None and not shape.opaque and not is_annotation(key):
+                _removal(entry, shape, below, (*path, key), found)
             _node(entry.node, below, (*path, key), found)
     elif isinstance(value, list):
         if shape is not None and shape.union:
@@ -68,6 +73,17 @@ def _node(node: Node, shape: Shape | None, path: Path, found: Inspection) -> Non
             _node(each, items, (*path, index), found)
             if path and path[-1] == "args" and index:
                 _option_value(value[index - 1], each, path, found)
+
+
+def _removal(entry: Entry, shape: Shape, below: Shape | None, path: Path, found: Inspection) -> None:
+    """A null removes a key of a lower layer, and a validator never sees it: there must be such a key, and a value."""
+    name = dotted(path)
+    if below is None and shape.properties:
+        message = f"unknown key {str(path[-1])!r}" + (f" in {dotted(path[:-1])}" if path[1:] else "")
+        found.diagnostics.append(error("unknown-key", message, entry.key.span, key_hint(str(path[-1]), shape, ())))
+    elif entry.previous is None and entry.node.text != "" and entry.node.source.path is not None:
+        message = f"{name}: null removes what a lower layer set, and none sets it"
+        found.diagnostics.append(warning("no-effect", message, entry.node.span, "remove the line"))
 
 
 def _alternative(node: Node, shape: Shape | None) -> Shape | None:
@@ -83,8 +99,7 @@ def _string(node: Node, value: str, shape: Shape | None, path: Path, found: Insp
     if (match := (_CONTROL if prose else _CONTROL_OR_BREAK).search(value)) and not annotation:
         _refuse_control(match[0], node.span, dotted(path), found)
     if problem := credentials.literal(value, path, prose and not annotation):
-        hint = f"write {credentials.suggestion(path, value)} and supply the value when the agent is served"
-        found.diagnostics.append(error("literal-credential", f"{dotted(path)} {problem}", node.span, hint))
+        _refuse_credential(node, path, problem, value, found)
     if shape is None or shape.string != "reference" or "$" not in value:
         return
     try:
@@ -111,6 +126,11 @@ def _option_value(option: Node, node: Node, path: Path, found: Inspection) -> No
             hint = f"write ${{{option.value.lstrip('-').replace('-', '_').upper()}}}"
             message = f"the value of {option.value} in {dotted(path)} is a credential"
             found.diagnostics.append(error("literal-credential", message, node.span, hint))
+
+
+def _refuse_credential(node: Node, path: Path, problem: str, value: str, found: Inspection) -> None:
+    hint = f"write {credentials.suggestion(path, value)} and supply the value when the agent is served"
+    found.diagnostics.append(error("literal-credential", f"{dotted(path)} {problem}", node.span, hint))
 
 
 def _refuse_control(character: str, span: Span, where: str, found: Inspection) -> None:

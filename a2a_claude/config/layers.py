@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from a2a_claude.config.diagnostics import Diagnostic, Span, error, warning
+from a2a_claude.config.diagnostics import Diagnostic, Span, error, has_errors, warning
 from a2a_claude.config.node import Entry, Node, dotted
 from a2a_claude.config.node import Path as ConfigPath
 from a2a_claude.config.reader import read_file
@@ -102,7 +102,7 @@ def find(target: Path, files: Files) -> tuple[list[AgentFile], list[Diagnostic]]
         elif not problems and any(each.suffix in _ENDINGS for each in folder.iterdir()):
             hint = "name it agent.yaml, or let the folder's name begin with _ when it only holds layers"
             diagnostics.append(warning("no-config", "no agent config in this folder", files.start(folder), hint))
-    if not agents and not diagnostics:
+    if not agents and not has_errors(diagnostics):
         hint = "a2a-claude init NAME writes one"
         diagnostics.append(error("no-agents", "no agents in this folder", files.start(target), hint))
     return agents, diagnostics

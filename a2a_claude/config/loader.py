@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from a2a_claude.config import checks, fleet, layers
 from a2a_claude.config.agent import Agent
-from a2a_claude.config.diagnostics import Diagnostic, has_errors, warning
+from a2a_claude.config.diagnostics import Diagnostic, Span, has_errors, warning
 from a2a_claude.config.inspection import Mention, inspect
 from a2a_claude.config.layers import AgentFile, Files
 from a2a_claude.config.model import Config
@@ -31,7 +32,10 @@ class Options:
 
 
 DEFAULTS = Options()
-_FORM_RULES = frozenset({"wrong-type", "not-allowed", "out-of-range", "bad-format", "bad-url", "relative-path"})
+_UNREAD = frozenset({"ambiguous-scalar", "number-range", "control-character", "key-not-string", "literal-credential"})
+_FORM_RULES = frozenset(
+    {"wrong-type", "not-allowed", "out-of-range", "bad-format", "bad-url", "relative-path", "unknown-key"}
+)
 
 
 @dataclass(slots=True)
@@ -71,8 +75,14 @@ def load_fleet(targets: Iterable[Path], options: Options = DEFAULTS, only: Itera
     wanted = set(only)
     chosen = sorted((each for each in found.values() if not wanted or each.name in wanted), key=lambda each: each.name)
     loaded = [load(each, files, options) for each in chosen]
-    for each in loaded:
-        diagnostics += each.diagnostics
+    idle = Counter(each.span for one in loaded for each in one.diagnostics if each.rule == "no-effect")
+    diagnostics += [
+        each
+        for one in loaded
+        for each in one.diagnostics
+        # An option is idle when it changes no agent.
+        if each.rule != "no-effect" or each.span.source.path is not None or idle[each.span] == len(loaded)
+    ]
     diagnostics += fleet.check(loaded)
     if loaded and options.profile is not None and not any(each.profile_files for each in loaded):
         hint = (
@@ -87,15 +97,17 @@ def load(file: AgentFile, files: Files, options: Options = DEFAULTS) -> Loaded:
     """One agent from its files. Nothing is raised for bad input: every problem is a diagnostic."""
     found = layers.layers_of(file, options.profile, files)
     diagnostics = list(found.diagnostics)
-    lower = found.nodes[:-1]
     nodes = [*found.nodes, *(environment_layer(options.environ) if options.environ is not None else [])]
     root = layers.merge(nodes, diagnostics)
+    # Where a layer cannot be read, the others are judged one by one: together they would lack what it holds.
+    for layer in found.nodes if found.broken else found.nodes[:-1]:
+        diagnostics += _layer_problems(layer, files)
     if found.broken:
         return Loaded(file, root, {}, diagnostics, profile_files=found.profile_files)
     for setting in options.settings:
         root = _set(root, setting, diagnostics)
-    for layer in lower:
-        diagnostics += _layer_problems(layer, files)
+    own = files.start(file.path)
+    root = Node(root.value, own.source, 0, 0, 0, 0)  # what concerns the agent as a whole is told at its own file
     inspection = inspect(root, root_shape())
     stripped = root_shape().strip(root.plain())
     diagnostics += [*inspection.diagnostics, *validate(root, stripped)]
@@ -103,7 +115,7 @@ def load(file: AgentFile, files: Files, options: Options = DEFAULTS) -> Loaded:
     diagnostics += checks.check(root, document)
     shipped, problems = ship(root, document, files.limit(file.root))
     diagnostics += problems
-    diagnostics = _without_echoes(diagnostics)
+    diagnostics = _with_overridden(_without_echoes(diagnostics, file), root)
     loaded = Loaded(file, root, document, diagnostics, inspection.mentions, found.profile_files)
     if not has_errors(diagnostics):
         loaded.agent = Agent(
@@ -117,12 +129,48 @@ def load(file: AgentFile, files: Files, options: Options = DEFAULTS) -> Loaded:
     return loaded
 
 
-def _without_echoes(diagnostics: list[Diagnostic]) -> list[Diagnostic]:
-    """Without complaints about the type or form of a value that could not be read in the first place."""
-    unread = {
-        each.span for each in diagnostics if each.rule in ("ambiguous-scalar", "number-range", "control-character")
-    }
-    return [each for each in diagnostics if each.span not in unread or each.rule not in _FORM_RULES]
+def _without_echoes(diagnostics: list[Diagnostic], file: AgentFile) -> list[Diagnostic]:
+    """Without complaints about the form of what could not be read in the first place, and about overrides that change
+    nothing in this agent, but may in the next."""
+    unread = {each.span for each in diagnostics if each.rule in _UNREAD}
+    return [
+        each
+        for each in diagnostics
+        if (each.span not in unread or each.rule not in _FORM_RULES)
+        and (each.rule != "no-effect" or _idle_everywhere(each, file))
+    ]
+
+
+def _idle_everywhere(each: Diagnostic, file: AgentFile) -> bool:
+    """Whether an override that changes nothing in this agent changes nothing in any: it is the agent's own, or it and
+    what it repeats are the defaults of all agents. A layer that agents extend may well change the next one."""
+    path, repeated = each.span.source.path, [span.source.path for _, span in each.related]
+    if path is None or path.parent == file.path.parent:
+        return True
+    defaults = all(one and one.parent == file.root and one.name.startswith("defaults.") for one in (path, *repeated))
+    return defaults and (bool(repeated) or path.stem == "defaults")
+
+
+def _with_overridden(diagnostics: list[Diagnostic], root: Node) -> list[Diagnostic]:
+    """The diagnostics, those at a value that overrides a lower layer's with the place of that value as well."""
+    if all(each.related or each.severity == "note" for each in diagnostics):
+        return diagnostics
+    below = dict(_overrides(root))
+    return [
+        replace(each, related=(("overrides this", below[each.span]),))
+        if each.span in below and not each.related
+        else each
+        for each in diagnostics
+    ]
+
+
+def _overrides(node: Node) -> Iterator[tuple[Span, Span]]:
+    """The span of each value, and of its key, that overrides another, and the span of what it overrides."""
+    for _, entry in _entries(node):
+        if entry.previous is not None and not isinstance(entry.node.value, dict):
+            yield entry.node.span, entry.previous.node.span
+            yield entry.key.span, entry.previous.node.span
+        yield from _overrides(entry.node)
 
 
 def _set(root: Node, setting: str, diagnostics: list[Diagnostic]) -> Node:
@@ -149,7 +197,7 @@ def _layer_problems(layer: Node, files: Files) -> list[Diagnostic]:
         )
         problems = [*inspect(content, root_shape()).diagnostics]
         problems += validate(content, root_shape().strip(content.plain()))
-        files.checked[layer.source.name] = [each for each in problems if each.rule != "missing-key"]
+        files.checked[layer.source.name] = [each for each in problems if each.rule not in ("missing-key", "no-effect")]
     return files.checked[layer.source.name]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from functools import cache
 
 from a2a_claude.config.diagnostics import Diagnostic, Span, error
 from a2a_claude.config.node import Entry, Node, Scalar
@@ -58,6 +59,7 @@ def nested(path: tuple[str, ...], node: Node) -> Node:
     return node
 
 
+@cache
 def setting_layer(option: str) -> tuple[Node | None, list[Diagnostic]]:
     """The layer of one `--set path=value`. The value is YAML; a key that has a dot stands in double quotes."""
     source = Source("--set", option)

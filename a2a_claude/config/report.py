@@ -6,6 +6,7 @@ import json
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
+from urllib.parse import quote
 
 from a2a_claude import __version__
 from a2a_claude.config.credentials import mask
@@ -19,7 +20,8 @@ _TAB = "    "
 
 def text(diagnostics: Sequence[Diagnostic], colour: bool = False) -> str:
     """`path:line:column`, severity, rule and message; the user's line with the span underlined; the hint."""
-    blocks = [_block(each, colour) for each in diagnostics]
+    secrets = [each.span for each in diagnostics if each.rule == "literal-credential"]
+    blocks = [_block(each, secrets, colour) for each in diagnostics]
     return "\n".join(blocks) + ("\n" if blocks else "")
 
 
@@ -35,20 +37,24 @@ def _paint(text: str, style: str, colour: bool) -> str:
     return f"\x1b[{_COLOURS[style]}m{text}\x1b[0m" if colour else text
 
 
-def _block(each: Diagnostic, colour: bool) -> str:
+def _block(each: Diagnostic, secrets: Iterable[Span], colour: bool) -> str:
     head = _paint(f"{_printable(str(each.span))}:", "bold", colour)
     severity = _paint(f"{each.severity}[{each.code}]", each.severity, colour)
-    lines = [f"{head} {severity}: {_printable(each.message)}", *_excerpt(each.span, each.severity, colour)]
+    lines = [f"{head} {severity}: {_printable(each.message)}", *_excerpt(each.span, secrets, each.severity, colour)]
     for label, span in each.related:
-        lines += [f"  {label}: {_printable(str(span))}", *_excerpt(span, "faint", colour)]
+        lines += [f"  {label}: {_printable(str(span))}", *_excerpt(span, secrets, "faint", colour)]
     if each.hint:
         lines.append(f"  {_paint('hint:', 'bold', colour)} {_printable(each.hint)}")
     return "\n".join(lines) + "\n"
 
 
-def _excerpt(span: Span, style: str, colour: bool) -> list[str]:
+def _excerpt(span: Span, secrets: Iterable[Span], style: str, colour: bool) -> list[str]:
     """The user's own line, credentials masked, with carets below the span. Nothing for a place without text."""
     line = mask(span.source.line(span.line))
+    for each in secrets:
+        if each.source is span.source and each.line == span.line:
+            hidden = "*" * (each.end_column - each.column)
+            line = line[: each.column] + hidden + line[each.end_column :]
     start, end = span.column, max(span.end_column, span.column + 1)
     if not line.strip():
         return []
@@ -165,8 +171,9 @@ def _location(span: Span, label: str = "") -> dict[str, Any]:
         "endLine": span.end_line + 1,
         "endColumn": max(span.end_column, span.column) + 1,
     }
-    path = span.source.name.replace("%", "%25").replace(" ", "%20")
-    physical = {"artifactLocation": {"uri": path}, "region": region}
+    scheme = "file://" if span.source.name.startswith("/") else ""
+    uri = scheme + quote(span.source.name, errors="replace")
+    physical = {"artifactLocation": {"uri": uri}, "region": region}
     return {"physicalLocation": physical, **({"message": {"text": label}} if label else {})}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import cache
 from typing import Any
 
@@ -165,7 +165,12 @@ def _unknown_keys(violation: Any, place: _Place) -> Iterator[Diagnostic]:
             yield error("bad-format", mask(message), entry.key.span, _name_hint(shape) or described)
             continue
         where = f" in {place.name}" if place.path else ""
-        yield error("unknown-key", mask(f"unknown key {key!r}{where}"), entry.key.span, _key_hint(key, shape, place))
+        yield error(
+            "unknown-key",
+            mask(f"unknown key {key!r}{where}"),
+            entry.key.span,
+            key_hint(key, shape, _entries(place.node)),
+        )
 
 
 def _name_hint(shape: Shape) -> str:
@@ -173,8 +178,9 @@ def _name_hint(shape: Shape) -> str:
     return f"names match {pattern}" if pattern else ""
 
 
-def _key_hint(key: str, shape: Shape, place: _Place) -> str:
-    known = [each for each in shape.properties if each not in _entries(place.node)]
+def key_hint(key: str, shape: Shape, there: Collection[str]) -> str:
+    """What to write instead of an unknown key in a mapping that has the keys `there`."""
+    known = [each for each in shape.properties if each not in there]
     lowered = {each.lower(): each for each in known}
     near = difflib.get_close_matches(key.lower(), lowered, n=1, cutoff=0.6)
     if near:
