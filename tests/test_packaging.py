@@ -19,7 +19,7 @@ from tests.tools import absent, require
 
 ROOT = Path(__file__).parent.parent
 SAMPLE = {
-    "agents/defaults.yaml": "server:\n  rateLimit: null\n",
+    "agents/defaults.yaml": "claude:\n  workingDirectory: ${WORKSPACE_DIR}\n",
     "agents/base.yaml": "agentCard:\n  description: Looks things up.\n",
     "agents/clerk/agent.yaml": (
         "extends: [../base.yaml]\n"
