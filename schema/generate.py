@@ -1,10 +1,10 @@
-"""Writes everything that is derived from agent.schema.json, the one source: run it after each change of the schema.
+"""Writes everything that is derived from agent.schema.json and rules.yaml: run it after each change of them.
 
     python schema/generate.py            writes the files
     python schema/generate.py --check    exits 1 and names the files that are not current
 
 Derived: schema/agent.draft-07.schema.json (editors), a2a_claude/config/model.py (the typed configuration),
-docs/configuration.md (the reference).
+docs/configuration.md and docs/rules.md (the references).
 """
 
 from __future__ import annotations
@@ -16,8 +16,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "schema" / "agent.schema.json"
+RULES_SOURCE = ROOT / "schema" / "rules.yaml"
 ANNOTATION = "^(x-|\\$comment$|\\$schema$)"
 
 Json = dict[str, Any]
@@ -304,6 +307,37 @@ def reference(schema: Json) -> str:
     return "\n".join(out) + "\n"
 
 
+# --- rules.md ---------------------------------------------------------------------------------------------------------
+
+
+def rules(explained: Json) -> str:
+    sys.path.insert(0, str(ROOT))  # as a script this file does not see the package beside it
+    from a2a_claude.config.rules import RULES
+
+    out = [
+        "# Rules",
+        "",
+        "<!-- Generated from schema/rules.yaml by schema/generate.py: do not edit. -->",
+        "",
+        "Each problem that `validate` and `compile` find has a stable id and name; `a2a-claude explain ID` prints what",
+        "is said here. Errors refuse the config; warnings do so under `--strict` only, notes never. In an example,",
+        "`# agents/…` begins another file, and `# a2a-claude …` says how it is called.",
+        "",
+        "| id | name | | what |",
+        "|---|---|---|---|",
+    ]
+    for name, rule in RULES.items():
+        severity = explained[name].get("severity", "error")
+        anchor = f"{rule.code} {name}".lower().replace(" ", "-")
+        out.append(f"| [{rule.code}](#{anchor}) | {name} | {severity} | {rule.title} |")
+    for name, rule in RULES.items():
+        out += ["", f"## {rule.code} {name}", "", f"{rule.title}. {explained[name]['why']}"]
+        for title in ("wrong", "right"):
+            if title in explained[name]:
+                out += ["", f"{title.title()}:", "", "```yaml", explained[name][title].rstrip("\n"), "```"]
+    return "\n".join(out) + "\n"
+
+
 def derived() -> dict[Path, str]:
     schema = json.loads(SOURCE.read_text("utf-8"))
     return {
@@ -311,6 +345,7 @@ def derived() -> dict[Path, str]:
         + "\n",
         ROOT / "a2a_claude" / "config" / "model.py": model(schema),
         ROOT / "docs" / "configuration.md": reference(schema),
+        ROOT / "docs" / "rules.md": rules(yaml.safe_load(RULES_SOURCE.read_text("utf-8"))),
     }
 
 

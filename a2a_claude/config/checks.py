@@ -293,7 +293,7 @@ def _paths(view: View) -> Found:
 def _workspace(view: View) -> Found:
     if not view.get(str, "claude", "workingDirectory"):
         message = "claude.workingDirectory is not set"
-        hint = "set it, for example to ${WORKSPACE_DIR}; without it WORKSPACE_DIR must be set where the agent is served"
+        hint = "set it, for example to ${WORKSPACE_DIR}; without it the environment must hold WORKSPACE_DIR"
         yield note("no-workspace", message, view.key("claude"), hint)
 
 

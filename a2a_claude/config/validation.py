@@ -129,6 +129,11 @@ def _control_patterns() -> frozenset[str]:
 def _union(violation: Any, place: _Place) -> Iterator[Diagnostic]:
     """Only what is wrong with the alternative that the value itself names."""
     shape = place.shape
+    if shape is not None and "array" in shape.union and isinstance(place.node.value, list):
+        for each in violation.context:
+            if each.relative_path:  # of an item: the other branches refuse the list itself
+                yield from _explain(each, place.root)
+        return
     if shape is None or shape.discriminator is None or not isinstance(place.node.value, dict):
         yield _wrong_value(violation, place)
         return
@@ -227,7 +232,9 @@ def _type_hint(place: _Place, wanted: list[str]) -> str:
     if "a list" in wanted and not isinstance(value, list | dict):
         return f"write a list: [{mask(str(value))}]"
     example = next(iter(place.shape.node.get("examples", [])), None) if place.shape else None
-    return f"for example {json.dumps(example, ensure_ascii=False)}" if example is not None else ""
+    if example is not None:
+        return f"for example {json.dumps(example, ensure_ascii=False)}"
+    return f"write {' or '.join(wanted)}" if wanted else ""
 
 
 _SIGNS = {"minimum": "at least", "maximum": "at most", "exclusiveMinimum": "more than", "exclusiveMaximum": "less than"}
