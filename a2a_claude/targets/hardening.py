@@ -1,4 +1,4 @@
-"""The sandbox of an agent on a systemd host, as data: the unit, the NixOS module and docs/hardening.md are made from it.
+"""The sandbox of an agent on a systemd host, as data that the unit, the NixOS module and docs/hardening.md come from.
 
 Only directives of `[Service]` whose value is the same for every agent are here. Sources: systemd.exec(5),
 systemd.kill(5), systemd.service(5) and systemd.resource-control(5) of systemd 252.
@@ -47,7 +47,11 @@ _COMMON = (
     Directive("CapabilityBoundingSet", "", "No capability at all: no ports below 1024, no raw sockets."),
     Directive("AmbientCapabilities", "", "As above."),
     Directive("ProtectSystem", "strict", "The host is read-only, but for the state directory, `/tmp` and given paths."),
-    Directive("ProtectHome", "tmpfs", "`/home`, `/root` and `/run/user` are empty, but for paths the config names."),
+    Directive(
+        "ProtectHome",
+        "tmpfs",
+        "`/home`, `/root` and `/run/user` are empty but for paths the config names; what it writes there is lost.",
+    ),
     Directive("PrivateTmp", "yes", "Its `/tmp` and `/var/tmp` are its own and go when it stops."),
     Directive("PrivateDevices", "yes", "No disks, GPUs or serial ports; `/dev/null`, `/dev/urandom` and ptys stay."),
     Directive("DevicePolicy", "closed", "As above."),
@@ -90,8 +94,8 @@ _STRICT = (
     ),
 )
 
-# A process in a user namespace may only mount /proc while it sees one that nothing is mounted over, and ProtectHostname=,
-# ProtectKernelTunables= and ProtectKernelLogs= all mount over it. Without privileges, what they guard fails anyway.
+# In a user namespace, /proc can only be mounted while another is seen that nothing is mounted over. ProtectHostname=,
+# ProtectKernelTunables= and ProtectKernelLogs= mount over it; what they guard is refused without privileges anyway.
 _CLI_SANDBOX = (
     Directive("RestrictNamespaces", "user mnt pid net", "Only the namespaces that Claude Code's sandbox makes."),
     Directive(
