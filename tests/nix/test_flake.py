@@ -1,0 +1,223 @@
+"""The flake, run for real by Nix 2.8 and 2.26 with the small stub of nixpkgs: no network, no binary cache."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.nix.installation import HERE, PROJECT, Nix, nix_of
+from tests.tools import require
+
+SYSTEMS = ["aarch64-linux", "x86_64-linux"]
+SOURCES = [
+    "LICENSE",
+    "README.md",
+    "a2a_claude",
+    "agents",
+    "flake.lock",
+    "flake.nix",
+    "nix",
+    "pyproject.toml",
+    "schema",
+    "templates",
+    "uv.lock",
+]
+
+
+class Flake:
+    """A copy of the project in a git repository of its own, and nixpkgs replaced by the stub.
+
+    `calls` is where the stub's a2a-claude notes its arguments before it runs.
+    """
+
+    def __init__(self, installed: Nix, folder: Path) -> None:
+        self.nix = installed
+        self.project = folder / "project"
+        self.calls = folder / "calls"
+        self.stub = folder / "stub"
+        self.project.mkdir()
+        ignored = shutil.ignore_patterns("__pycache__", "workspace")
+        for name in SOURCES:
+            source = PROJECT / name
+            if source.is_dir():
+                shutil.copytree(source, self.project / name, ignore=ignored)
+            else:
+                shutil.copy(source, self.project / name)
+        shutil.copytree(HERE / "stub", self.stub)
+        python = folder / "python"
+        python.write_text(f'#!/bin/sh\necho "$@" >> {self.calls}\nexec {sys.executable} "$@"\n')
+        python.chmod(0o755)
+        (self.stub / "python.json").write_text(json.dumps({"python": str(python)}))
+        subprocess.run([require("git", "apt-get install git"), "init", "--quiet"], cwd=self.project, check=True)
+        self.track()
+
+    def track(self) -> None:
+        """Flakes see tracked files only."""
+        subprocess.run(["git", "add", "--all"], cwd=self.project, check=True)
+
+    def run(self, *arguments: str, passed: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
+        """`nix <arguments>` in the project; `passed` are the arguments of the program that it runs."""
+        override = ("--override-input", "nixpkgs", f"path:{self.stub}", "--no-write-lock-file")
+        program = ("--", *passed) if passed else ()
+        return self.nix.run("nix", *arguments, *override, *program, cwd=self.project)
+
+    def apps(self) -> list[str]:
+        """The names of the apps for one system."""
+        done = self.run("eval", "--json", ".#apps.x86_64-linux", "--apply", "builtins.attrNames")
+        assert done.returncode == 0, done.stderr
+        names: list[str] = json.loads(done.stdout)
+        return names
+
+
+@pytest.fixture(scope="module", params=["machine", "trixie"])
+def installed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Nix:
+    return nix_of(request.param, tmp_path_factory.mktemp("nix"))
+
+
+@pytest.fixture
+def flake(installed: Nix, tmp_path: Path) -> Flake:
+    return Flake(installed, tmp_path)
+
+
+def test_the_lock_pins_what_the_flake_asks_for(installed: Nix, flake: Flake) -> None:
+    done = installed.run("nix", "flake", "metadata", "--json", "--no-update-lock-file", cwd=flake.project)
+    assert done.returncode == 0, done.stderr
+    pinned = json.loads(done.stdout)["locks"]["nodes"]["nixpkgs"]
+    assert pinned["original"]["ref"] in (flake.project / "flake.nix").read_text()
+    assert re.fullmatch("[0-9a-f]{40}", pinned["locked"]["rev"])
+    algorithm, _, digest = pinned["locked"]["narHash"].partition("-")
+    assert (algorithm, len(base64.b64decode(digest, validate=True))) == ("sha256", 32)
+
+
+def test_every_output_is_there_for_both_systems(flake: Flake) -> None:
+    done = flake.run("flake", "show", "--json", "--all-systems")
+    if "unrecognised flag" in done.stderr:
+        done = flake.run("flake", "show", "--json")
+    assert done.returncode == 0, done.stderr
+    shown = json.loads(done.stdout)
+    agents = sorted(each.parent.name for each in (PROJECT / "agents").glob("*/agent.yaml"))
+    for system in SYSTEMS:
+        assert sorted(shown["apps"][system]) == agents
+        assert sorted(shown["packages"][system]) == ["a2a-claude", "default"]
+        assert sorted(shown["checks"][system]) == sorted([*(f"agent-{each}" for each in agents), "module", "package"])
+        assert list(shown["devShells"][system]) == ["default"]
+        assert shown["formatter"][system]["type"] == "derivation"
+    assert shown["nixosModules"]["default"]["type"] == "nixos-module"
+    assert shown["overlays"]["default"]["type"] == "nixpkgs-overlay"
+
+
+def test_the_checks_pass(flake: Flake) -> None:
+    done = flake.run("flake", "check")
+    assert done.returncode == 0, done.stderr
+
+
+def test_an_app_compiles_its_agent_and_serves_it(flake: Flake) -> None:
+    flake.run("run", ".#reviewer", passed=("--help", "two words"))
+    *_, compiled, served = (each.split() for each in flake.calls.read_text().splitlines())
+    assert compiled[:3] == ["-m", "a2a_claude", "compile"]
+    assert served[:3] == ["-m", "a2a_claude", "serve"]
+    file, *arguments = served[3:]
+    assert arguments == ["--help", "two", "words"]
+    assert file.startswith(str(flake.nix.folder / "store"))
+    assert file.endswith("/reviewer/agent.json")
+    assert json.loads(Path(file).read_text())["server"]["port"] == 3031
+
+
+def test_the_package_runs(flake: Flake) -> None:
+    done = flake.run("run", ".", passed=("validate", str(PROJECT / "agents")))
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_folder_is_an_agent_when_it_holds_a_config_that_git_knows(flake: Flake) -> None:
+    for name in ["second", "_layer", ".hidden", "Upper", "third", "seed"]:
+        (flake.project / "agents" / name).mkdir()
+    for path in ["second/agent.yml", "_layer/agent.yaml", ".hidden/agent.yaml", "Upper/agent.yaml", "seed/config.json"]:
+        (flake.project / "agents" / path).write_text('{"server": {"port": 4000}}')
+    (flake.project / "agents/third/notes.md").write_text("no config")
+    assert flake.apps() == ["example", "reviewer"]
+    flake.track()
+    assert flake.apps() == ["example", "reviewer", "second", "seed"]
+
+
+def test_an_invalid_agent_fails_with_its_diagnostics(flake: Flake) -> None:
+    (flake.project / "agents/reviewer/agent.yaml").write_text("server:\n  prot: 3031\n")
+    done = flake.run("run", ".#reviewer")
+    assert done.returncode != 0
+    assert "agents/reviewer/agent.yaml:2:3" in done.stderr
+    assert "serve" not in flake.calls.read_text()
+
+
+def test_claude_code_is_the_one_unfree_package_let_in(flake: Flake) -> None:
+    expression = f"""
+        let
+          stub = import {flake.stub};
+          package = config: (stub {{
+            system = "x86_64-linux";
+            overlays = [ (final: _: {{ a2a-claude = final.callPackage {PROJECT}/nix/package.nix {{ }}; }}) ];
+            inherit config;
+          }}).a2a-claude.drvPath;
+        in
+    """
+    allowed = '{ allowUnfreePredicate = each: each.pname == "claude-code"; }'
+    assert flake.nix.evaluate(f"{expression} package {allowed}").endswith("-a2a-claude.drv")
+    said = flake.nix.refusal(f"{expression} package {{ }}")
+    assert "allowUnfreePredicate" in said
+    assert "claude.executablePathOverride" in said
+
+
+PYTHON = """
+    let
+      lib = import LIB;
+      old = { version = "0.1"; meta = { }; };
+      locked = import NIX/locked.nix {
+        inherit lib;
+        autoPatchelfHook = null;
+        fetchurl = file: file;
+        stdenv = { hostPlatform.parsed.cpu.name = "CPU"; cc.cc = null; };
+        python3Packages = lib.genAttrs [
+          "anyio" "click" "google-api-core" "googleapis-common-protos" "hatchling" "httpx" "json-rpc" "jsonschema"
+          "mcp" "packaging" "protobuf" "pydantic" "sniffio"
+        ] (_: null) // {
+          a2a-sdk = old;
+          claude-agent-sdk = old;
+          falcon = { version = "99.0"; name = "nixpkgs' own"; };
+          granian = old;
+          python.pythonVersion = "3.13";
+          buildPythonPackage = each: each;
+        };
+      };
+    in
+    { own = locked.falcon.name; }
+    // lib.genAttrs [ "a2a-sdk" "claude-agent-sdk" "granian" ] (
+      name: locked.${name}.src // { inherit (locked.${name}) version; }
+    )
+"""
+
+
+@pytest.mark.parametrize("cpu", ["x86_64", "aarch64"])
+def test_packages_that_nixpkgs_has_too_old_come_from_uv_lock(installed: Nix, cpu: str) -> None:
+    expression = PYTHON.replace("LIB", f"{HERE}/stub/lib.nix").replace("NIX", f"{PROJECT}/nix").replace("CPU", cpu)
+    found = installed.evaluate(expression)
+    assert found.pop("own") == "nixpkgs' own"
+    lock = (PROJECT / "uv.lock").read_text()
+    for name, source in found.items():
+        assert f'name = "{name}"\nversion = "{source["version"]}"' in lock
+        assert f'url = "{source["url"]}", hash = "sha256:{source["sha256"]}"' in lock
+    assert found["a2a-sdk"]["url"].endswith("-py3-none-any.whl")
+    assert found["claude-agent-sdk"]["url"].endswith(".tar.gz")
+    assert re.search(rf"-cp313-cp313-manylinux[^/]*_{cpu}\.whl$", found["granian"]["url"])
+
+
+@pytest.mark.parametrize(
+    "file", [*PROJECT.glob("nix/*.nix"), *HERE.rglob("*.nix"), PROJECT / "flake.nix"], ids=lambda each: each.name
+)
+def test_every_file_parses(installed: Nix, file: Path) -> None:
+    done = installed.run("nix-instantiate", "--parse", str(file))
+    assert done.returncode == 0, done.stderr
