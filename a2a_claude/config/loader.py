@@ -34,7 +34,16 @@ class Options:
 DEFAULTS = Options()
 _UNREAD = frozenset({"ambiguous-scalar", "number-range", "control-character", "key-not-string", "literal-credential"})
 _FORM_RULES = frozenset(
-    {"wrong-type", "not-allowed", "out-of-range", "bad-format", "bad-url", "relative-path", "unknown-key"}
+    {
+        "wrong-type",
+        "not-allowed",
+        "out-of-range",
+        "bad-format",
+        "bad-url",
+        "relative-path",
+        "unknown-key",
+        "unknown-model",
+    }
 )
 
 

@@ -220,6 +220,9 @@ def _bad_tag(tag: str, span: Span) -> Diagnostic:
 def _syntax(source: Source, problem: yaml.MarkedYAMLError) -> Diagnostic:
     mark = problem.problem_mark or problem.context_mark
     line, column = (mark.line, mark.column) if mark else (0, 0)
+    if line >= len(source.starts) or not source.text[source.starts[line] + column :].strip():
+        # At the end of the file: told behind its last word, where there is a line to show.
+        line, column = source.position(len(source.text.rstrip()))
     text = source.line(line)
     span = Span(source, line, column, line, column + 1)
     what = problem.problem or "not YAML"
