@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any, Final, TypeVar
 
-from google.api.field_behavior_pb2 import FieldBehavior, field_behavior
+from google.api.field_behavior_pb2 import FieldBehavior, field_behavior  # type: ignore[import-untyped]
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.json_format import ParseDict, ParseError
 from google.protobuf.message import Message

@@ -117,7 +117,8 @@ def describe(error: BaseException) -> WireError:
 
     A subclass of a known A2A error counts as that error. `A2AError.data` reaches the caller: scalars as ErrorInfo
     metadata (strings only, as `google.rpc.ErrorInfo` has it), `errors` as field violations. A Falcon `HTTPError` keeps
-    its status and headers, and so does an A2A error with `http_status` and `retry_after`. Anything else is an internal error whose text stays in the log.
+    its status and headers, and so does an A2A error with `http_status` and `retry_after`. Anything else is an internal
+    error whose text stays in the log.
     """
     if isinstance(error, A2AError):
         return _from_a2a(error)
@@ -155,7 +156,7 @@ def _from_a2a(error: A2AError) -> WireError:
 
 def _from_http(error: falcon.HTTPError) -> WireError:
     status = error.status_code
-    title = error.title or HTTPStatus(status).phrase
+    title = (error.title or "").removeprefix(f"{status} ") or HTTPStatus(status).phrase
     message = f"{title}: {error.description}" if error.description else title
     if status == 415:
         code, reason = -32005, "CONTENT_TYPE_NOT_SUPPORTED"

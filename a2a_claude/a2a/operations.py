@@ -94,7 +94,7 @@ class Operations:
         self._unary: dict[str, Unary] = {
             SEND.name: self._send_ready if ready else self._send,
             GET.name: self._get_ready if ready else self._get,
-            LIST.name: self._ready.list if ready else self._list,
+            LIST.name: self._list_ready if ready else self._list,
             CANCEL.name: self._cancel_ready if ready else self._cancel,
             PUSH_CREATE.name: self._push_create,
             PUSH_GET.name: self._push_get,
@@ -134,6 +134,10 @@ class Operations:
     async def _get_ready(self, params: pb.GetTaskRequest, context: ServerCallContext) -> bytes:
         record: _Record = await self._ready.get(params, context)
         return record.json
+
+    async def _list_ready(self, params: pb.ListTasksRequest, context: ServerCallContext) -> bytes:
+        page: bytes = await self._ready.list(params, context)
+        return page
 
     async def _cancel_ready(self, params: pb.CancelTaskRequest, context: ServerCallContext) -> bytes:
         record: _Record = await self._ready.cancel(params, context)

@@ -1,0 +1,116 @@
+"""What every binding does with a request before the operation: version, extensions, the SDK's call context."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, Final
+
+import falcon.asgi
+import orjson
+from a2a.auth.user import UnauthenticatedUser, User
+from a2a.server.context import ServerCallContext
+
+from a2a_claude.a2a import sse
+from a2a_claude.a2a.errors import WireError
+from a2a_claude.a2a.operations import Operation, Operations
+from a2a_claude.a2a.validation import Validator
+from a2a_claude.a2a.versions import V03, Extensions, asked_extensions, asked_version, require_version
+
+JSON: Final = "application/json"
+
+_NOBODY: Final = UnauthenticatedUser()
+
+
+class Request(falcon.asgi.Request):
+    """A request that keeps the ASGI `receive` callable, which tells when the client has gone."""
+
+    __slots__ = ("receive",)
+
+    def __init__(self, scope: dict[str, Any], receive: Callable[[], Awaitable[Any]], *args: Any, **kwargs: Any) -> None:
+        super().__init__(scope, receive, *args, **kwargs)
+        self.receive = receive
+
+
+class Calls:
+    """What the four bindings share: the operations, the checks, the open streams."""
+
+    def __init__(
+        self, operations: Operations, validator: Validator, extensions: Extensions, streams: sse.Streams
+    ) -> None:
+        self.operations = operations
+        self.validator = validator
+        self.streams = streams
+        self._extensions = extensions
+
+    def context(
+        self,
+        req: Request,
+        resp: falcon.asgi.Response,
+        spoken: str,
+        operation: Operation,
+        tenant: str,
+    ) -> ServerCallContext:
+        """The context of a call, after version and extensions were agreed on; the response says what was agreed.
+
+        Raises:
+            VersionNotSupportedError: the request is meant for another version.
+            ExtensionSupportRequiredError: a required extension was not asked for.
+        """
+        version = req.get_header("A2A-Version")
+        asked = asked_version(version, req.query_string)
+        require_version(asked, spoken, named=bool(version) or "a2a-version" in req.query_string.lower())
+        extensions = asked_extensions(
+            req.get_header("A2A-Extensions"), req.get_header("X-A2A-Extensions") if spoken == V03 else None
+        )
+        self._extensions.require(extensions)
+        resp.set_header("A2A-Version", spoken)
+        if activated := self._extensions.activated(extensions):
+            resp.set_header("A2A-Extensions", activated)
+            if spoken == V03:
+                resp.set_header("X-A2A-Extensions", activated)
+        user: User = getattr(req.context, "user", None) or _NOBODY
+        state = {
+            "headers": {name.decode("latin-1"): value.decode("latin-1") for name, value in req.scope["headers"]},
+            "version": spoken,
+            "method": operation.name,
+            "request_id": getattr(req.context, "request_id", ""),
+        }
+        return ServerCallContext.model_construct(state=state, user=user, tenant=tenant, requested_extensions=extensions)
+
+    async def respond_with_stream(
+        self,
+        req: Request,
+        resp: falcon.asgi.Response,
+        events: Any,
+        frame: sse.Frame,
+        failure: Callable[[BaseException], bytes],
+    ) -> None:
+        """Answers with an event stream, once its first event is there."""
+        body = await self.streams.open(events, req.receive, frame, lambda error: sse.error_frame(failure(error)))
+        stream_response(resp, body)
+
+
+def stream_response(resp: falcon.asgi.Response, body: AsyncIterator[bytes]) -> None:
+    """An event stream with the headers that keep proxies from buffering it."""
+    resp.content_type = sse.MEDIA_TYPE
+    resp.set_headers(sse.HEADERS)
+    resp.stream = body
+
+
+def respond(resp: falcon.asgi.Response, body: bytes, media_type: str = JSON) -> None:
+    """An answer of ready JSON."""
+    resp.content_type = media_type
+    resp.data = body
+
+
+def refuse(resp: falcon.asgi.Response, error: WireError, body: bytes, status: int | None = None) -> None:
+    """An answer that tells of an error, in a binding's own form."""
+    resp.status = falcon.code_to_http_status(error.status if status is None else status)
+    resp.set_headers(dict(error.headers))
+    resp.stream = None
+    respond(resp, body)
+
+
+def translated(change: Callable[[Any], Any], json: bytes) -> bytes:
+    """v1.0 JSON as the JSON that a v0.3 caller reads."""
+    return orjson.dumps(change(orjson.loads(json)))
