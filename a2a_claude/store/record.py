@@ -40,9 +40,9 @@ class Record:
 class EventRecord(Record):
     """A record of a stored task, as observers get it after its commit.
 
-    `key` is the task's number in the store, `seq` counts the task's changes upwards (with gaps), `state` and `previous` are numbers of `TaskState`
-    (equal when the event does not change it; `previous` is 0 for a new task). `pushes` tells whether the task has
-    push configs at all, so that a sender need not look.
+    `key` is the task's number in the store, `seq` counts the task's changes upwards (with gaps). `state` and `previous`
+    are numbers of `TaskState`, equal when the event does not change it; `previous` is 0 for a new task. `pushes` tells
+    whether the task has push configs at all, so that a sender need not look.
     """
 
     key: int = 0

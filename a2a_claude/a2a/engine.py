@@ -1,0 +1,342 @@
+"""`Engine`: runs the executor's turns and makes committed events of what it says.
+
+One rule holds it together: an event is applied to its `LiveTask` at once, committed by the store, and only then handed
+to whoever listens. Everything here runs on one event loop; between two awaits nothing else happens.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+from functools import partial
+from uuid import uuid4
+
+from a2a.server.agent_execution import AgentExecutor, RequestContext
+from a2a.server.context import ServerCallContext
+from a2a.server.events.event_queue import Event
+from a2a.types.a2a_pb2 import Message, SendMessageRequest, Task, TaskArtifactUpdateEvent, TaskState
+from a2a.utils.errors import (
+    A2AError,
+    InternalError,
+    InvalidAgentResponseError,
+    TaskNotFoundError,
+    UnsupportedOperationError,
+)
+
+from a2a_claude.a2a import events
+from a2a_claude.a2a.errors import invalid_params
+from a2a_claude.a2a.live import LiveTask, Step
+from a2a_claude.a2a.subscribers import Subscriber
+from a2a_claude.a2a.turn import Turn, TurnQueue, committed
+from a2a_claude.a2a.turns import Overloaded, Turns
+from a2a_claude.store import EventRecord, PushConfig, Record, Store, StoreError, changes, codec
+from a2a_claude.store.codec import INTERRUPTED
+from a2a_claude.store.sqlite import milliseconds
+
+logger = logging.getLogger(__name__)
+
+
+class Engine:
+    """Turns of an executor over the tasks of a store. `history_limit` caps the history an executor is given."""
+
+    def __init__(self, executor: AgentExecutor, store: Store, turns: Turns, history_limit: int) -> None:
+        self.executor, self.store, self.turns = executor, store, turns
+        self.history_limit = history_limit
+        self.stopping = False
+        self.running: set[Turn] = set()
+        self.tasks: dict[str, LiveTask] = {}  # unfinished tasks that someone works on or listens to
+        self.observers: list[Callable[[EventRecord], None]] = []
+        self._background: set[asyncio.Task[None]] = set()
+        self.lost: Callable[[LiveTask, StoreError], None]
+
+    def find(self, task_id: str, owner: str) -> LiveTask:
+        """An owner's task; TaskNotFoundError for any other."""
+        live = self.tasks.get(task_id)
+        if live is not None and live.owner == owner:
+            return live
+        row = self.store.task(task_id)
+        if row is None or row.owner != owner:
+            raise TaskNotFoundError(f"Task {task_id} not found")
+        artifacts, seq = self.store.artifacts(row)
+        pushes = len(self.store.push_configs(row.key))
+        return LiveTask(row._replace(seq=seq), artifacts, stored=True, pushes=pushes)
+
+    def begin(
+        self,
+        params: SendMessageRequest,
+        context: ServerCallContext,
+        owner: str,
+        *,
+        subscriber: Subscriber | None = None,
+        push: PushConfig | None = None,
+        visible: bool = False,
+    ) -> Turn:
+        """Accepts a message: its turn starts now or is queued. Nothing waits in here, so the order is that of arrival.
+
+        A new task whose turn starts now is not stored until the executor says its first word, so that an agent may
+        answer with a bare Message; with `visible`, or when it must wait, it is stored as `submitted`.
+
+        Raises:
+            Overloaded: no room, or the server is stopping; nothing was stored.
+            TaskNotFoundError, InvalidParamsError, UnsupportedOperationError: A2A 3.4.3, messages that name a task.
+        """
+        if self.stopping:
+            raise stopping()
+        message = params.message
+        if message.task_id:
+            live = self.find(message.task_id, owner)
+            if message.context_id not in ("", live.context_id):
+                raise invalid_params(("message.contextId", f"task {live.id} belongs to context {live.context_id}"))
+            if live.terminal:
+                raise UnsupportedOperationError(
+                    f"Task {live.id} has ended: send the message without taskId to start a new task"
+                )
+        else:
+            live = LiveTask.new(self.store.next_key(), message.context_id or str(uuid4()), owner, milliseconds())
+        try:
+            document = live.document(message)
+        except ValueError as error:
+            raise invalid_params(("message", str(error))) from error
+        turn = Turn(live, params, context, subscriber=subscriber, push=push)
+        turn.place = self.turns.take((owner, live.context_id), partial(self._start, turn))
+        live.turns.append(turn)
+        if subscriber:
+            live.subscribers.append(subscriber)
+        if turn.follow_up:
+            self.tasks[live.id] = live
+            live.pushes += push is not None
+            turn.ready = self._commit(live, self._with_push(turn, live.accept(document)))
+        elif visible or not turn.place.running:
+            turn.ready = self._commit(live, self._create(turn))
+        return turn
+
+    def join(self, live: LiveTask, subscriber: Subscriber) -> None:
+        """A stream follows an unfinished task from here on."""
+        self.tasks[live.id] = live
+        live.subscribers.append(subscriber)
+        if self.stopping and not live.turns:
+            subscriber.end()
+
+    def leave(self, live: LiveTask, subscriber: Subscriber) -> None:
+        """A stream was closed; its task goes on."""
+        subscriber.end()
+        live.subscribers = [each for each in live.subscribers if each is not subscriber]
+        self.release(live)
+
+    def keep(self, task: asyncio.Task[None]) -> None:
+        """Holds work that no request waits for: the event loop itself holds tasks weakly."""
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+
+    def _start(self, turn: Turn) -> None:
+        self.running.add(turn)
+        turn.worker = asyncio.create_task(self._work(turn))
+        self.keep(turn.worker)
+
+    async def _work(self, turn: Turn) -> None:
+        live = turn.live
+        queue = TurnQueue(self, live, turn)
+        try:
+            await committed(turn.ready)
+            if not live.terminal:
+                live.running = turn
+                await self.executor.execute(self._request(turn), queue)
+                await self._ended(turn)
+        except asyncio.CancelledError as error:
+            if not turn.stopped:
+                logger.exception("Task %s: the executor cancelled itself", live.id)
+                await self._failed(turn, error)
+        except StoreError as error:
+            self.lost(live, error)
+        except A2AError as error:
+            logger.warning("Task %s: the executor raised %s: %s", live.id, type(error).__name__, error.message)
+            await self._failed(turn, error)
+        except Exception as error:
+            logger.exception("Task %s: the executor failed", live.id)
+            await self._failed(turn, error)
+        finally:
+            queue.closed = True
+            live.running = None
+            live.turns.remove(turn)
+            turn.end(self.unanswered(turn))
+            self.running.discard(turn)
+            self.turns.leave(turn.place)
+            self.release(live)
+
+    def unanswered(self, turn: Turn) -> Exception | None:
+        """Why a turn that ends without an answer has none; None when the task is the answer."""
+        if not turn.live.stored:
+            return stopping()
+        if turn.pending and turn.live.terminal and not turn.spoke:
+            return UnsupportedOperationError(f"Task {turn.live.id} ended before this message had its turn")
+        return None
+
+    async def _ended(self, turn: Turn) -> None:
+        """The executor has returned. Without a word it has failed; a task that it left `working` may be continued."""
+        live = turn.live
+        await committed(live.written)
+        if turn.replied or live.terminal:
+            return
+        if live.state == TaskState.TASK_STATE_SUBMITTED:
+            await committed(self.publish(live, events.failed("executor_ended", "The agent gave no answer"), turn))
+        elif turn.pending:
+            turn.pending = False
+            await committed(self._commit(live, live.heard()))
+
+    async def _failed(self, turn: Turn, error: BaseException) -> None:
+        if turn.replied:
+            return
+        if not turn.live.stored and isinstance(error, A2AError) and not isinstance(error, InternalError):
+            # Nothing was promised yet: the executor refuses the request itself.
+            turn.end(error)
+            return
+        problem = error if isinstance(error, Exception) else InternalError()
+        with contextlib.suppress(StoreError):
+            await committed(self.publish(turn.live, events.failed_by(problem), turn, forced=True))
+
+    def _request(self, turn: Turn) -> RequestContext:
+        live = turn.live
+        task = self.task(live) if turn.follow_up else None
+        return RequestContext(turn.context, turn.params, live.id, live.context_id, task)
+
+    def task(self, live: LiveTask) -> Task | None:
+        """A task as executors get it."""
+        found = self.store.task_json(live.id, live.owner, self.history_limit)
+        return Record("task", found[0]).proto if found else None  # type: ignore[return-value]
+
+    def publish(self, live: LiveTask, event: Event, turn: Turn | None, *, forced: bool = False) -> asyncio.Future[None]:
+        """Applies an event and has it committed; the future ends when it was handed out.
+
+        `turn` is whose event it is (None: a cancellation's, or the server's). A turn that is being cancelled can no
+        longer end its task itself, unless `forced`.
+        """
+        if live.terminal:
+            logger.warning("Task %s: %s after its end was dropped", live.id, type(event).__name__)
+            return _nothing()
+        if turn and live.canceling and not forced and events.ends(event):
+            logger.info("Task %s: its turn's end was dropped, it is being cancelled", live.id)
+            return _nothing()
+        if turn and turn.replied:
+            raise InvalidAgentResponseError("The agent answered with a Message and then published more")
+        events.check_ids(event, live.id, live.context_id)
+        try:
+            if isinstance(event, Message):
+                if turn is None or turn.spoke:
+                    raise InvalidAgentResponseError("The agent published a Message in the middle of a task")
+                if not live.stored:
+                    return self._reply(turn, event)
+                event = events.completed(event)
+            step = self._apply(live, event, turn)
+        except ValueError as error:
+            raise InvalidAgentResponseError(f"The agent published what JSON cannot say: {error}") from error
+        if turn:
+            turn.spoke = True
+        return self._commit(live, step)
+
+    def _apply(self, live: LiveTask, event: Event, turn: Turn | None) -> Step:
+        step = Step()
+        if turn and not live.stored:
+            described = event if isinstance(event, Task) else None
+            step = self._create(turn, described)
+            if described:
+                return step
+        if isinstance(event, TaskArtifactUpdateEvent):
+            return step.then(live.add_artifact(event))
+        if isinstance(event, Task):
+            for artifact in event.artifacts:
+                step.then(live.add_artifact(TaskArtifactUpdateEvent(artifact=artifact, last_chunk=True)))
+            if event.status.state in (0, live.state) and not event.status.HasField("message"):
+                return step
+        assert not isinstance(event, Message)  # noqa: S101 (publish has made a status of it)
+        step.then(live.set_status(event, milliseconds(), first_word=bool(turn and turn.pending)))
+        if turn:
+            turn.pending = False
+        return step
+
+    def _create(self, turn: Turn, task: Task | None = None) -> Step:
+        live = turn.live
+        live.pushes += turn.push is not None
+        step = live.create(turn.params.message, milliseconds(), task)
+        self.tasks[live.id] = live
+        return self._with_push(turn, step)
+
+    def _with_push(self, turn: Turn, step: Step) -> Step:
+        if turn.push:
+            live, push = turn.live, turn.push
+            document = codec.dumps(codec.loads(push.json) | {"taskId": live.id})
+            stored = PushConfig(live.id, push.id, push.version, document)
+            step.changes.append(changes.put_push_config(live.key, live.owner, milliseconds(), stored))
+        return step
+
+    def _reply(self, turn: Turn, message: Message) -> asyncio.Future[None]:
+        content = codec.message(message, task_id="", context_id=turn.live.context_id)
+        content["messageId"] = content["messageId"] or str(uuid4())
+        content.setdefault("role", "ROLE_AGENT")
+        record = Record("message", codec.dumps(content), last=True)
+        turn.replied = True
+        turn.settle(record)
+        if turn.subscriber:
+            turn.subscriber.put(record)
+            turn.subscriber.end()
+        return _nothing()
+
+    def _commit(self, live: LiveTask, step: Step) -> asyncio.Future[None]:
+        if not step.changes:
+            return _nothing()
+        live.written = self.store.write(step.changes, partial(self.deliver, live, step.records))
+        live.written.add_done_callback(partial(self._written, live))
+        return live.written
+
+    def _written(self, live: LiveTask, write: asyncio.Future[None]) -> None:
+        if not write.cancelled() and isinstance(error := write.exception(), StoreError):
+            self.lost(live, error)
+        self.release(live)
+
+    def deliver(self, live: LiveTask, records: list[EventRecord]) -> None:
+        """Hands committed events out."""
+        for record in records:
+            for subscriber in live.subscribers:
+                subscriber.put(record)
+            for observer in self.observers:
+                try:
+                    observer(record)
+                except Exception:
+                    logger.exception("Task %s: an observer of its events failed", live.id)
+            if record.last:
+                self._finish(live)
+            elif record.state in INTERRUPTED and record.state != record.previous and live.running:
+                live.running.settle(None)
+
+    def _finish(self, live: LiveTask) -> None:
+        for turn in list(live.turns):
+            if not self.withdraw(turn, self.unanswered(turn)):
+                turn.settle(self.unanswered(turn))
+        for subscriber in live.subscribers:
+            subscriber.end()
+
+    def withdraw(self, turn: Turn, error: Exception | None) -> bool:
+        """Ends a turn that is still queued; false when it has started."""
+        if not self.turns.withdraw(turn.place):
+            return False
+        turn.live.turns.remove(turn)
+        turn.end(error)
+        return True
+
+    def release(self, live: LiveTask) -> None:
+        """Forgets a task that nobody works on or listens to; the store has it."""
+        idle = not (live.turns or live.canceling or live.broken) and (live.terminal or not live.subscribers)
+        if idle and (live.written is None or live.written.done()) and self.tasks.get(live.id) is live:
+            del self.tasks[live.id]
+
+
+def stopping() -> Overloaded:
+    """The refusal of a server that shuts down."""
+    return Overloaded("The server is stopping", retry_after=10, http_status=503)
+
+
+def _nothing() -> asyncio.Future[None]:
+    future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    future.set_result(None)
+    return future

@@ -1,0 +1,94 @@
+"""Every write of the store as SQL with its values: what `Store.write` takes."""
+
+# ruff: noqa: S608 (what is interpolated into SQL are constants of this package)
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from a2a_claude.store.rows import PushConfig, TaskRow
+from a2a_claude.store.schema import UNFINISHED
+
+Change: TypeAlias = tuple[str, tuple[int | str | bytes, ...]]
+
+
+def create_task(row: TaskRow) -> Change:
+    """A new task."""
+    return (
+        "INSERT INTO tasks (key, id, context_id, owner, state, status, metadata, pending, created, updated, seq)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        row,
+    )
+
+
+def set_status(key: int, state: int, status: bytes, metadata: bytes, pending: int, updated: int, seq: int) -> Change:
+    """A new status of an unfinished task; a finished one keeps its own, whoever asks."""
+    return (
+        "UPDATE tasks SET state = ?, status = ?, metadata = ?, pending = ?, updated = ?, seq = ?"
+        f" WHERE key = ? AND {UNFINISHED}",
+        (state, status, metadata, pending, updated, seq, key),
+    )
+
+
+def set_pending(key: int, pending: int, seq: int) -> Change:
+    """How many accepted messages wait for their turn's first word."""
+    return "UPDATE tasks SET pending = ?, seq = ? WHERE key = ?", (pending, seq, key)
+
+
+def add_message(key: int, seq: int, json: bytes) -> Change:
+    """A message at the end of a task's history."""
+    return "INSERT INTO messages (task, seq, json) VALUES (?, ?, ?)", (key, seq, json)
+
+
+def put_artifact(key: int, position: int, head: bytes) -> Change:
+    """An artifact without its parts, new or changed."""
+    return "INSERT OR REPLACE INTO artifacts (task, position, head) VALUES (?, ?, ?)", (key, position, head)
+
+
+def clear_parts(key: int, position: int) -> Change:
+    """Empties an artifact that is about to be replaced."""
+    return "DELETE FROM parts WHERE task = ? AND position = ?", (key, position)
+
+
+def append_parts(key: int, position: int, seq: int, json: bytes) -> Change:
+    """More parts of an artifact (`codec.parts`)."""
+    return "INSERT INTO parts (task, position, seq, json) VALUES (?, ?, ?, ?)", (key, position, seq, json)
+
+
+def put_push_config(key: int, owner: str, created: int, config: PushConfig) -> Change:
+    """A webhook, new or changed; a changed one keeps its place in the order."""
+    return (
+        "INSERT INTO push_configs (task, id, owner, version, created, json) VALUES (?, ?, ?, ?, ?, ?)"
+        " ON CONFLICT (task, id) DO UPDATE SET version = excluded.version, json = excluded.json",
+        (key, config.id, owner, config.version, created, config.json),
+    )
+
+
+def delete_push_config(key: int, config_id: str) -> Change:
+    """Forgets a webhook."""
+    return "DELETE FROM push_configs WHERE task = ? AND id = ?", (key, config_id)
+
+
+def put_session(context_id: str, owner: str, session_id: str, now: int) -> Change:
+    """Remembers which session continues a context; the same session again only counts as access."""
+    return (
+        "INSERT INTO sessions (owner, context_id, session_id, created, accessed) VALUES (?, ?, ?, ?, ?)"
+        " ON CONFLICT (owner, context_id) DO UPDATE SET"
+        " created = CASE WHEN session_id = excluded.session_id THEN created ELSE excluded.created END,"
+        " session_id = excluded.session_id, accessed = excluded.accessed",
+        (owner, context_id, session_id, now, now),
+    )
+
+
+def delete_session(context_id: str, owner: str) -> Change:
+    """Forgets a context's session."""
+    return "DELETE FROM sessions WHERE owner = ? AND context_id = ?", (owner, context_id)
+
+
+def delete_sessions_before(moment: int) -> Change:
+    """Forgets the sessions that nobody used since."""
+    return "DELETE FROM sessions WHERE accessed < ?", (moment,)
+
+
+def touch_health(now: int) -> Change:
+    """A write as small as they get, to see whether writing works."""
+    return "INSERT OR REPLACE INTO health (id, checked) VALUES (1, ?)", (now,)
