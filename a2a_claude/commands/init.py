@@ -34,10 +34,21 @@ def command(name: str, agents: Path) -> None:
     try:
         place.mkdir(parents=True)
         (place / "agent.yaml").write_text(text, "utf-8")
+        (place / "agent.yaml").write_text(_without_repetition(place / "agent.yaml"), "utf-8")
     except OSError as problem:
         click.echo(f"a2a-claude: {place} cannot be written: {problem.strerror}", err=True)
         raise SystemExit(USAGE) from None
     click.echo(f"{place / 'agent.yaml'} written; check it with: a2a-claude validate {place}")
+
+
+def _without_repetition(path: Path) -> str:
+    """The agent's text, with a comment for each line that says what agents/defaults.yaml says already."""
+    lines = path.read_text("utf-8").splitlines(keepends=True)
+    for each in load_fleet([path]).diagnostics:
+        if each.rule == "no-effect" and each.span.source.path == path.absolute():
+            line = lines[each.span.line]
+            lines[each.span.line] = line.replace(line.lstrip(), f"# {line.strip()} (as all agents here)\n")
+    return "".join(lines)
 
 
 def _free_port(agents: Path) -> int:

@@ -186,10 +186,10 @@ def _name_hint(shape: Shape) -> str:
 def key_hint(key: str, shape: Shape, there: Collection[str]) -> str:
     """What to write instead of an unknown key in a mapping that has the keys `there`."""
     known = [each for each in shape.properties if each not in there]
-    lowered = {each.lower(): each for each in known}
-    near = difflib.get_close_matches(key.lower(), lowered, n=1, cutoff=0.6)
-    if near:
-        return _did_you_mean(lowered[near[0]])
+    for candidates in (known, shape.properties):  # a key that is there may come from another layer
+        lowered = {each.lower(): each for each in candidates}
+        if near := difflib.get_close_matches(key.lower(), lowered, n=1, cutoff=0.6):
+            return _did_you_mean(lowered[near[0]])
     elsewhere = [path for path, _ in every_shape() if path.rsplit(".", 1)[-1] == key and "deploy" not in path]
     if elsewhere:
         return f"{key} belongs at {min(elsewhere, key=len)}"
