@@ -129,19 +129,20 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     require("systemd-nspawn", "apt-get install systemd-container")
     lower = os.environ.get("A2A_CLAUDE_BOOT_ROOT")
     if not lower or not Path(lower, "usr/bin/bwrap").exists():
-        packages = "systemd-sysv dbus python3-minimal bubblewrap passwd"
+        packages = "systemd-sysv dbus python3 bubblewrap"
         absent(
             "A Debian root that boots",
             f"run `.ci/debian-root bookworm DIR {packages}`, then set A2A_CLAUDE_BOOT_ROOT=DIR",
         )
     upper, work, root = (tmp_path_factory.mktemp(each) for each in ("upper", "work", "root"))
     upper.chmod(0o755)
+    named = ["--machine", f"a2a-claude-{os.getpid()}"]
     layers = f"lowerdir={lower},upperdir={upper},workdir={work}"
     subprocess.run(["mount", "-t", "overlay", "overlay", "-o", layers, str(root)], check=True)
     try:
         furnish(root)
         subprocess.run(
-            ["timeout", "180", "systemd-nspawn", "--boot", "--register=no", "--keep-unit", "-D", str(root)],
+            ["timeout", "180", "systemd-nspawn", "--boot", "--register=no", "--keep-unit", *named, "-D", str(root)],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             check=True,
