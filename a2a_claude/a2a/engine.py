@@ -283,6 +283,8 @@ class Engine:
         return _nothing()
 
     def _commit(self, live: LiveTask, step: Step) -> asyncio.Future[None]:
+        if not live.stored:
+            step.changes.insert(0, live.insert())
         if not step.changes:
             return _nothing()
         live.written = self.store.write(step.changes, partial(self.deliver, live, step.records))

@@ -82,7 +82,10 @@ class LiveTask:
         return self.state in TERMINAL
 
     def create(self, message: Message, now: int, task: Task | None = None) -> Step:
-        """Stores it: `submitted` with the message that it answers, or as the executor's `task` describes it."""
+        """Makes it known: `submitted` with the message that it answers, or as the executor's `task` describes it.
+
+        The row itself comes with `insert`, when everything that belongs to the same commit has been applied.
+        """
         step = Step()
         status = task.status if task is not None and task.status.state else TaskStatus(state="TASK_STATE_SUBMITTED")
         self._status, self._said = self._encode_status(status, now)
@@ -93,14 +96,12 @@ class LiveTask:
         if task is not None:
             history += [each for each in task.history if each.message_id != message.message_id]
         documents = [self.document(each) for each in history]
-        step.changes.append(changes.create_task(self._row()))
         step.changes += [changes.add_message(self.key, self._next(), each) for each in documents]
         pieces = []
         for artifact in task.artifacts if task is not None else ():
             parts = codec.parts(artifact.parts)
             step.changes += self._put_artifact(artifact, parts)
             pieces.append(codec.artifact(dumps(codec.artifact_head(artifact)), [parts]))
-        self.stored = True
         metadata = dumps(self._metadata) if self._metadata else b""
         json = codec.task(self.id, self.context_id, self._status, pieces, documents, metadata)
         step.records.append(self._record("task", json, previous=0))
@@ -138,7 +139,8 @@ class LiveTask:
         if metadata:
             self._metadata.update(metadata)
         self.pending = 0 if self.terminal else self.pending - first_word
-        step.changes.append(self._set_status())
+        if self.stored:
+            step.changes.append(self._set_status())
         tail = b',"metadata":%b}' % dumps(metadata) if metadata else b"}"
         json = b'%b,"status":%b%b' % (self._ids, self._status, tail)
         step.records.append(self._record("statusUpdate", json, previous=previous))
@@ -214,9 +216,11 @@ class LiveTask:
             self.key, self.state, self._status, metadata, self.pending, self.updated, self._next()
         )
 
-    def _row(self) -> TaskRow:
+    def insert(self) -> Change:
+        """The row of a task that had none."""
+        self.stored = True
         metadata = dumps(self._metadata) if self._metadata else b""
-        return TaskRow(
+        row = TaskRow(
             self.key,
             self.id,
             self.context_id,
@@ -229,6 +233,7 @@ class LiveTask:
             self.updated,
             self._next(),
         )
+        return changes.create_task(row)
 
     def _next(self) -> int:
         self.seq += 1

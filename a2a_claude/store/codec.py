@@ -11,6 +11,7 @@ import math
 from base64 import b64encode
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 import orjson
@@ -81,8 +82,12 @@ def encode_push_config(config: TaskPushNotificationConfig) -> bytes:
 
 def timestamp(milliseconds: int) -> str:
     """Milliseconds since 1970 as the spec's UTC timestamp (5.6.1), always with three digits of a fraction."""
-    moment = datetime.fromtimestamp(milliseconds // 1000, UTC)
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{milliseconds % 1000:03d}Z"
+    return f"{_second(milliseconds // 1000)}.{milliseconds % 1000:03d}Z"
+
+
+@lru_cache(4)
+def _second(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 def value(item: Value) -> Any:
