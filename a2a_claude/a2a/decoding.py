@@ -71,6 +71,7 @@ def _decoder(descriptor: Descriptor) -> Decode:
 def _message(descriptor: Descriptor) -> Decode:
     kind: Any = GetMessageClass(descriptor)
     fields: dict[str, tuple[str, str, Decode, bool, str | None]] = {}
+    nullable = {field.name for field in descriptor.fields if field.message_type is Value.DESCRIPTOR}
     required: list[tuple[str, str]] = []
     for field in descriptor.fields:
         union = field.containing_oneof
@@ -89,9 +90,12 @@ def _message(descriptor: Descriptor) -> Decode:
         chosen: dict[str, str] = {}
         for key, value in data.items():
             entry = fields.get(key)
-            if entry is None or value is None:
+            if entry is None:
                 continue
             name, json_name, decode_value, repeated, one_of = entry
+            # null stands for "unset"; only where any JSON value may be given can it be the value, if nothing else is.
+            if value is None and (name not in nullable or _gives_another(data, key, fields)):
+                continue
             if one_of is not None and chosen.setdefault(one_of, name) != name:
                 violations.append((prefix + json_name, f"excludes {chosen[one_of]}: give exactly one"))
                 continue
@@ -109,6 +113,13 @@ def _message(descriptor: Descriptor) -> Decode:
         return None if violations else kind(**values)
 
     return decode_message
+
+
+def _gives_another(
+    data: dict[str, Any], key: str, fields: Mapping[str, tuple[str, str, Decode, bool, str | None]]
+) -> bool:
+    one_of = fields[key][4]
+    return any(value is not None and name in fields and fields[name][4] == one_of for name, value in data.items())
 
 
 def _field(field: FieldDescriptor) -> Decode:

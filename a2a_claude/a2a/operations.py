@@ -109,8 +109,7 @@ class Operations:
         Raises:
             A2AError: what the handler raises, and the error of a capability that the card does not have.
         """
-        if not self._push_notifications and operation.name in _PUSH:
-            raise PushNotificationNotSupportedError
+        self._require_push(operation, params)
         return await self._unary[operation.name](params, context)
 
     def stream(self, operation: Operation, params: Any, context: ServerCallContext) -> AsyncGenerator[bytes, None]:
@@ -120,12 +119,20 @@ class Operations:
         """
         if not self._streaming:
             raise UnsupportedOperationError("This agent does not stream")
+        self._require_push(operation, params)
         if self._ready is not None:
             records = self._ready.stream if operation is STREAM else self._ready.subscribe
             return _wrapped(records(params, context))
         handler = self._handler
         events: Any = handler.on_message_send_stream if operation is STREAM else handler.on_subscribe_to_task
         return _encoded(events(params, context))
+
+    def _require_push(self, operation: Operation, params: Any) -> None:
+        if self._push_notifications:
+            return
+        inline = operation.request is pb.SendMessageRequest and params.HasField("configuration")
+        if operation.name in _PUSH or (inline and params.configuration.HasField("task_push_notification_config")):
+            raise PushNotificationNotSupportedError
 
     async def _send_ready(self, params: pb.SendMessageRequest, context: ServerCallContext) -> bytes:
         record: _Record = await self._ready.send(params, context)
