@@ -165,12 +165,12 @@ def expressible(field: str, text: str) -> bool:
         case "url":
             return True
         case "executable":
-            return not set(segment) & set("\"'\\$") and segment != ".."
+            return not set(segment) & set("\"'\\$") and segment not in (".", "..")
         case "secret":
-            return segment != ".." and not segment.endswith(("\\", " "))
+            return segment not in (".", "..") and not segment.endswith(("\\", " "))
         case "env":
-            return segment != ".." and not segment.endswith(" ") and not set(segment) & set("*?[\\")
-    return segment != ".."
+            return segment not in (".", "..") and not segment.endswith(" ") and not set(segment) & set("*?[\\")
+    return segment not in (".", "..")
 
 
 def is_noncharacter(each: str) -> bool:
@@ -186,8 +186,8 @@ def test_printable_text_is_read_back_unchanged_or_refused_by_name(texts: list[st
 
 TRAPS = [
     "%H", "%", "%%", "$", "$$", "$HOME", "${HOME}", "a b", "'", '"', "\\", "a\\", "\\x41", "\\n", ":", "a:b:c", "a;b",
-    "#", "{{ x }}", "''${x}", "é😀", "-", "--help", "..", "\ufdd0", "\uffff", "\u0085", "a\nUser=root", "a\x00b", "*",
-    "[a]", "~", "a\u00a0", "x" * 200,
+    "#", "{{ x }}", "''${x}", "é😀", "-", "--help", ".", "..", "\ufdd0", "\uffff", "\u0085", "a\nUser=root", "*",
+    "a\x00b", "[a]", "~", "a\u00a0", "x" * 200,
 ]  # fmt: skip
 
 

@@ -116,8 +116,8 @@ def _check(text: str, origin: str) -> None:
 def _absolute(text: str, origin: str) -> str:
     """`text` when systemd accepts it as a path: other ones it drops with a warning (path_is_normalized, PATH_MAX)."""
     parts = text.split("/")
-    if parts[0] or ".." in parts:
-        raise Unrenderable(origin, "is no absolute path, or has .. in it", "write the whole path")
+    if parts[0] or {".", ".."} & set(parts):
+        raise Unrenderable(origin, "is no absolute path, or has . or .. in it", "write the whole path")
     sizes = [len(each.encode("utf-8", "surrogatepass")) for each in parts]
     if max(sizes) > 255 or sum(sizes) + len(parts) > 4096:
         raise Unrenderable(origin, "is longer than a path may be", "shorten it")
