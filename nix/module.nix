@@ -18,27 +18,47 @@ let
     inherit (cfg) package;
   };
 
-  # The folder above agent.json is the agent's name.
+  # By a name of ours: a file's own may have characters that a store path cannot have.
+  stored =
+    source:
+    if builtins.isPath source then
+      builtins.path {
+        path = source;
+        name = "shipped";
+      }
+    else
+      source;
+
+  # The agent's folder as the host will have it: what the config names must be beside it, and the folder is the name.
   checked =
-    name: file:
+    name: file: files:
+    let
+      add = path: source: ''
+        mkdir -p "$(dirname ${name}/${lib.escapeShellArg path})"
+        ln -s ${source} ${name}/${lib.escapeShellArg path}
+      '';
+    in
     pkgs.runCommand "a2a-claude-${name}.json" { } ''
       mkdir ${name}
       cp ${file} ${name}/agent.json
+      ${lib.concatStrings (lib.mapAttrsToList add files)}
       ${lib.getExe cfg.package} validate ${name}/agent.json
       cp ${file} $out
     '';
+
+  shipped = agent: lib.mapAttrs (_: stored) agent.files;
 
   configFile =
     name: agent:
     let
       file = (pkgs.formats.json { }).generate "agent.json" agent.settings;
     in
-    if cfg.checkConfig then checked name file else file;
+    if cfg.checkConfig then checked name file (shipped agent) else file;
 
   filesOf =
     name: agent:
     lib.mapAttrs' (path: source: lib.nameValuePair "a2a-claude/${name}/${path}" { inherit source; }) (
-      agent.files // { "agent.json" = configFile name agent; }
+      shipped agent // { "agent.json" = configFile name agent; }
     );
 
   service =
@@ -46,7 +66,7 @@ let
     lib.nameValuePair "a2a-claude-${name}" (
       unit name agent
       // {
-        restartTriggers = [ (configFile name agent) ] ++ lib.attrValues agent.files;
+        restartTriggers = [ (configFile name agent) ] ++ lib.attrValues (shipped agent);
       }
     );
 

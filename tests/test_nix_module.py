@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -32,12 +35,14 @@ class Host:
     def expression(self, *modules: str) -> str:
         """The expression for a host with modules, each a path or an expression in parentheses."""
         listed = " ".join(modules)
-        return f"import {HERE}/host.nix {{ lib = import {self.library}; modules = [ {listed} ]; }}"
+        return f"(import {HERE}/host.nix {{ lib = import {self.library}; modules = [ {listed} ]; }})"
 
     def of(self, *modules: str) -> Any:
-        return self.nix.evaluate(self.expression(*modules))
+        """What the tests look at of such a host."""
+        return self.nix.evaluate(f"{self.expression(*modules)}.shown")
 
     def of_agents(self, agents: str) -> Any:
+        """The same for a host with these agents and nothing else."""
         return self.of(f"{{ services.a2a-claude.agents = {{ {agents} }}; }}")
 
 
@@ -235,7 +240,7 @@ def test_settings_reach_the_agent_as_they_were_compiled(host: Host, tmp_path: Pa
     ],
 )
 def test_a_bad_option_is_refused_by_its_name(host: Host, agent: str, option: str, why: str) -> None:
-    said = host.nix.refusal(host.expression(f"{{ services.a2a-claude.agents.one = {{ {agent} }}; }}"))
+    said = host.nix.refusal(f"{host.expression(f'{{ services.a2a-claude.agents.one = {{ {agent} }}; }}')}.shown")
     assert f"services.a2a-claude.agents.one.{option}" in said
     assert why in said
 
@@ -263,7 +268,7 @@ def test_a_bad_option_is_refused_by_its_name(host: Host, agent: str, option: str
 def test_a_host_that_cannot_work_is_refused(host: Host, agents: str, words: list[str]) -> None:
     expression = host.expression(f"{{ services.a2a-claude.agents = {{ {agents} }}; }}")
     stub = HERE / "stub"
-    refused = host.nix.evaluate(f"({expression.replace('./flake.nix', str(stub / 'flake.nix'))}).refused")
+    refused = host.nix.evaluate(f"{expression.replace('./flake.nix', str(stub / 'flake.nix'))}.shown.refused")
     assert len(refused) == 1, refused
     for word in words:
         assert word in refused[0]
@@ -281,6 +286,43 @@ def test_a_host_that_cannot_work_is_refused(host: Host, agents: str, words: list
 )
 def test_a_host_that_consents_is_let_through(host: Host, settings_: str) -> None:
     assert host.of_agents(f"one.settings = {settings_};")["refused"] == []
+
+
+# --- the config file --------------------------------------------------------------------------------------------------
+
+PROGRAM = f"""({{ pkgs, ... }}: {{
+    services.a2a-claude.package = pkgs.writeShellApplication {{
+      name = "a2a-claude";
+      text = ''PYTHONPATH={PROJECT} exec {sys.executable} -m a2a_claude "$@"'';
+    }};
+}})"""
+
+
+def build(host: Host, *modules: str) -> subprocess.CompletedProcess[str]:
+    """Builds the agent.json that a host's agent `reviewer` is served from."""
+    source = f'{host.expression(PROGRAM, *modules)}.config.environment.etc."a2a-claude/reviewer/agent.json".source'
+    return host.nix.run("nix-build", "--no-out-link", "--expr", source)
+
+
+def test_the_config_file_is_checked_with_its_files_and_holds_the_settings(host: Host, tmp_path: Path) -> None:
+    document = {"memory": {"instructions": "memory/a b's.md"}, "claude": {"settingSources": ["project"]}}
+    agent = dataclasses.replace(make_agent(document), files={"memory/a b's.md": tmp_path})
+    module = compiled(agent, tmp_path)
+    (tmp_path / "reviewer/memory").mkdir()
+    (tmp_path / "reviewer/memory/a b's.md").write_text("Be brief.")
+    done = build(host, module)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(Path(done.stdout.strip()).read_text()) == json.loads(json.dumps(agent.document))
+
+
+def test_a_config_that_the_compiler_refuses_is_not_built(host: Host) -> None:
+    agent = "services.a2a-claude.agents.reviewer.settings.agentCard.nmae = 1;"
+    done = build(host, f"{{ {agent} }}")
+    assert done.returncode != 0
+    assert "reviewer/agent.json" in done.stderr
+    assert "nmae" in done.stderr
+    unchecked = build(host, f"{{ {agent} services.a2a-claude.checkConfig = false; }}")
+    assert unchecked.returncode == 0, unchecked.stderr
 
 
 # --- secrets ----------------------------------------------------------------------------------------------------------

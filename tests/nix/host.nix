@@ -23,7 +23,7 @@ let
       modules = modules ++ [
         ../../nix/module.nix
         ./stub/nixos.nix
-        { services.a2a-claude = { inherit package; }; }
+        { services.a2a-claude.package = lib.mkDefault package; }
       ];
       specialArgs = {
         inherit pkgs;
@@ -32,13 +32,17 @@ let
     }).config;
 in
 {
-  units = builtins.mapAttrs (_: unit: unit.text) host.systemd.units;
-  refused = map (each: each.message) (builtins.filter (each: !each.assertion) host.assertions);
-  inherit (host) warnings;
-  ports = host.networking.firewall.allowedTCPPorts;
-  files = builtins.attrNames host.environment.etc;
-  settings = builtins.mapAttrs (_: agent: agent.settings) host.services.a2a-claude.agents;
-  secrets = builtins.mapAttrs (
-    _: agent: builtins.mapAttrs (_: secret: secret.file) agent.secrets
-  ) host.services.a2a-claude.agents;
+  config = host;
+
+  shown = {
+    units = builtins.mapAttrs (_: unit: unit.text) host.systemd.units;
+    refused = map (each: each.message) (builtins.filter (each: !each.assertion) host.assertions);
+    inherit (host) warnings;
+    ports = host.networking.firewall.allowedTCPPorts;
+    files = builtins.attrNames host.environment.etc;
+    settings = builtins.mapAttrs (_: agent: agent.settings) host.services.a2a-claude.agents;
+    secrets = builtins.mapAttrs (
+      _: agent: builtins.mapAttrs (_: secret: secret.file) agent.secrets
+    ) host.services.a2a-claude.agents;
+  };
 }

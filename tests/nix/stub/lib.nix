@@ -72,9 +72,11 @@ let
       else
         text;
 
+    escapeShellArg = text: "'${builtins.replaceStrings [ "'" ] [ "'\\''" ] (toString text)}'";
     importTOML = path: builtins.fromTOML (builtins.readFile path);
     versionAtLeast = ours: theirs: builtins.compareVersions ours theirs >= 0;
     getLib = id;
+    trivial.release = "25.11";
     getName = package: package.pname;
     getExe = package: "${package}/bin/${package.meta.mainProgram}";
     makeBinPath = packages: builtins.concatStringsSep ":" (map (each: "${each}/bin") packages);

@@ -104,7 +104,8 @@ let
 
   equal =
     path: values:
-    if all (value: value == head values) values then
+    # A single value is not compared: parts of it may have no value.
+    if all (value: value == head values) (builtins.tail values) then
       head values
     else
       throw "The option ${show path} has conflicting definition values.";

@@ -85,8 +85,19 @@ in
     systemd.services = of (types.attrsOf (types.submodule service)) { };
     systemd.sockets = of (types.attrsOf (types.submodule socket)) { };
     systemd.units = set;
+    system.stateVersion = text;
   };
 
-  config.systemd.units =
-    lib.mapAttrs' serviceUnit config.systemd.services // lib.mapAttrs' socketUnit config.systemd.sockets;
+  config = {
+    # NixOS has assertions like this one.
+    assertions = [
+      {
+        assertion = true;
+        message = throw "the message of an assertion that holds has no value";
+      }
+    ];
+
+    systemd.units =
+      lib.mapAttrs' serviceUnit config.systemd.services // lib.mapAttrs' socketUnit config.systemd.sockets;
+  };
 }
