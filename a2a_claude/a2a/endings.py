@@ -88,10 +88,12 @@ class Endings:
         engine.stopping = True
         engine.turns.stop()
         for live in list(engine.tasks.values()):
-            waiting = [turn for turn in live.turns if engine.withdraw(turn, stopping() if turn.follow_up else None)]
-            if waiting and not live.running:
+            if any(turn.place.running for turn in live.turns):
+                for turn in list(live.turns):
+                    engine.withdraw(turn, stopping())
+            elif live.turns:
                 self._stop(live)
-            if not live.turns:
+            else:
                 for subscriber in live.subscribers:
                     subscriber.end()
         workers = {turn.worker for turn in engine.running if turn.worker}

@@ -170,6 +170,8 @@ class Engine:
         if not turn.live.stored:
             return stopping()
         if turn.pending and turn.live.terminal and not turn.spoke:
+            if self.stopping:
+                return stopping()
             return UnsupportedOperationError(f"Task {turn.live.id} ended before this message had its turn")
         return None
 
