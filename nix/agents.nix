@@ -18,9 +18,8 @@ let
   ];
 
   isAgent =
-    name: type:
-    type == "directory"
-    && builtins.match "[a-z][a-z0-9-]*" name != null
+    name: _:
+    builtins.match "[a-z][a-z0-9-]*" name != null
     && lib.any (config: builtins.pathExists (folder + "/${name}/${config}")) configs;
 
   agent =

@@ -121,7 +121,7 @@ def test_the_checks_pass(flake: Flake) -> None:
 def test_an_app_compiles_its_agent_and_serves_it(flake: Flake) -> None:
     flake.run("run", ".#reviewer", passed=("--help", "two words"))
     *_, compiled, served = (each.split() for each in flake.calls.read_text().splitlines())
-    assert compiled[:3] == ["-m", "a2a_claude", "compile"]
+    assert compiled[:-1] == ["-m", "a2a_claude", *"compile agents --agent reviewer --target config --output".split()]
     assert served[:3] == ["-m", "a2a_claude", "serve"]
     file, *arguments = served[3:]
     assert arguments == ["--help", "two", "words"]
