@@ -48,13 +48,14 @@ class Cards:
     ) -> None:
         self._agent = agent
         self._extensions = extensions
-        self._signer = signer
         self._legacy = legacy
         self._rendered: dict[tuple[str, bool], _Rendered] = {}
         self._base = base_url(agent.config.server)
         self._proxies = [ipaddress.ip_network(each, strict=False) for each in agent.config.server.trusted_proxies]
         # A signature must not cover what a request said, and publicUrl is the last word.
         self._forwarded = bool(self._proxies) and signer is None and not agent.config.server.public_url
+        signed = core_card(agent, self._base, extensions, legacy=legacy) if signer else {}
+        self._signatures = [signer.sign(signed)] if signer else []
 
     @property
     def vary(self) -> str:
@@ -67,10 +68,9 @@ class Cards:
         if (known := self._rendered.get(key)) is not None:
             return known
         card = core_card(self._agent, base, self._extensions, legacy=self._legacy)
-        if self._signer is not None:
-            # The same signature on both shapes: v0.3 members are not part of the card that it covers.
-            pure = self._rendered.get((base, False))
-            card["signatures"] = orjson.loads(pure.body)["signatures"] if pure else [self._signer.sign(card)]
+        if self._signatures:
+            # Of both shapes: v0.3 members are not part of the card that a signature covers.
+            card["signatures"] = self._signatures
         body = orjson.dumps(hybrid_card(card) if key[1] else card)
         rendered = _Rendered(body, f'"{hashlib.sha256(body).hexdigest()[:32]}"')
         if len(self._rendered) >= _KNOWN_BASES:
