@@ -34,6 +34,7 @@ CODES = {
     "file-too-large": "A2C102",
     "not-utf-8": "A2C103",
     "control-character": "A2C104",
+    "too-many-problems": "A2C105",
     "yaml-syntax": "A2C110",
     "yaml-tab": "A2C111",
     "yaml-colon": "A2C112",
@@ -100,7 +101,14 @@ CODES = {
     "port-clash": "A2C601",
     "cannot-render": "A2C701",
 }
-WITHOUT_EXAMPLE = {"unreadable-file", "file-too-large", "not-utf-8", "too-deep", "too-many-values"}
+WITHOUT_EXAMPLE = {
+    "unreadable-file",
+    "file-too-large",
+    "not-utf-8",
+    "too-many-problems",
+    "too-deep",
+    "too-many-values",
+}
 WITH_EXAMPLE = sorted(RULES.keys() - WITHOUT_EXAMPLE)
 
 

@@ -1,36 +1,67 @@
-"""Credentials written into a config: found by their form or by the name they stand under, and never printed."""
+"""Credentials written into a config: found by their form or by the name they stand under, and never printed.
+
+Every pattern is linear in its text, however hostile: a run of characters is entered at its first character only (the
+lookbehinds) and never read twice (the possessive quantifiers).
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from a2a_claude.config.node import Path
+from a2a_claude.config.references import BadReference, parse
+
+if TYPE_CHECKING:
+    from a2a_claude.config.node import Path
 
 _FORMS = re.compile(
     r"""
       (?<![A-Za-z0-9])(?:
-        sk-[A-Za-z0-9_-]{16,} | gh[pousr]_[A-Za-z0-9]{20,} | github_pat_[A-Za-z0-9_]{20,} | glpat-[A-Za-z0-9_-]{16,}
-      | xox[abeoprs]-[A-Za-z0-9-]{10,} | (?:AKIA|ASIA)[0-9A-Z]{16}(?![0-9A-Za-z]) | AIza[A-Za-z0-9_-]{35}
-      | npm_[A-Za-z0-9]{30,} | hf_[A-Za-z0-9]{30,} | pypi-[A-Za-z0-9_-]{30,} | lin_api_[A-Za-z0-9]{16,}
-      | eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]* )
+        sk-(?=[A-Za-z_-]{0,40}[0-9])[A-Za-z0-9_-]{16,} | [rs]k_(?:live|test)_[A-Za-z0-9]{16,}
+      | gh[pousr]_[A-Za-z0-9]{20,} | github_pat_[A-Za-z0-9_]{20,} | gl(?:pat|ptt|dt|rt|cbt)-[A-Za-z0-9_-]{16,}
+      | xox[abeoprs]-[A-Za-z0-9-]{10,} | xapp-[0-9]-[A-Za-z0-9-]{10,} | hooks\.slack\.com/services/[A-Za-z0-9/]{20,}
+      | (?:AKIA|ASIA)[0-9A-Z]{16}(?![0-9A-Za-z]) | AIza[A-Za-z0-9_-]{35} | GOCSPX-[A-Za-z0-9_-]{20,}
+      | ya29\.[A-Za-z0-9_-]{20,} | npm_[A-Za-z0-9]{30,} | hf_[A-Za-z0-9]{30,} | pypi-[A-Za-z0-9_-]{30,}
+      | lin_api_[A-Za-z0-9]{16,} | dop_v1_[a-f0-9]{40,} | hvs\.[A-Za-z0-9_-]{20,} | shp(?:at|ca|pa|ss)_[a-fA-F0-9]{30,}
+      | SG\.[A-Za-z0-9_-]{16,40}\.[A-Za-z0-9_-]{16,} | ATATT3[A-Za-z0-9_=-]{20,} | tskey-[a-z]{2,10}-[A-Za-z0-9-]{10,}
+      | AGE-SECRET-KEY-1[0-9A-Z]{30,}
+      | (?<![_-])eyJ[A-Za-z0-9_-]{8,}+\.eyJ[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]* )
     | -----BEGIN\ [A-Z ]{0,30}PRIVATE\ KEY-----
     """,
     re.VERBOSE,
 )
-_AUTHORIZATION = re.compile(r"(?i)\b(?:bearer|basic)\s+(?![$])([A-Za-z0-9+/=._~-]{8,})")
-_URL_PASSWORD = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s/:@$]*:(?![$])([^\s/@${]+)@")
-_FLAG = re.compile(r"(?i)^--?[a-z-]*(?:api-?key|token|password|passwd|secret)(?:=(?![$])(.+))?$")
-_SECRET_NAME = re.compile(
-    r"(?i)(?:^|[_.-])(?:api[_-]?key|apikey|access[_-]?key|private[_-]?key|secret[_-]?key|token|secret|password|passwd|pwd"
-    r"|credentials?|authorization)$"
+# Words may follow "Bearer" or "basic" in a sentence; a credential has a digit.
+_AUTHORIZATION = re.compile(
+    r"(?i)\b(?:bearer|basic)[ \t]++(?=[A-Za-z+/=._~-]{0,200}[0-9])([A-Za-z0-9+/=._~-]{8,})"
+    r"|\bauthorization[\"']?[ \t]{0,8}[:=][ \t]{0,8}[\"']?(?:(?:bearer|basic|token)[ \t]++)?([^\s$\0\"']{8,})"
 )
+# A user as long as this is a token.
+_URL_PASSWORD = re.compile(
+    r"(?<![A-Za-z0-9+.-])[A-Za-z][A-Za-z0-9+.-]{0,30}://(?:[^\s/:@?#]*+:(?![\0{<])([^\s/@?#]+)@|([^\s/:@?#\0]{20,})@)"
+)
+_QUERY = re.compile(r"[?&]([A-Za-z0-9_.-]{1,64})=(?![\0{<])([^\s&#\0]{4,})")
+_FLAG = re.compile(r"(?i)^--?[a-z-]*(?:api-?key|token|password|passwd|secret)(?:=(.+))?$")
+_ASSIGNMENT = re.compile(r"(?<![\w.-])([A-Za-z_][\w.-]{0,63})(?:=|:[ \t]{0,8})[\"']?([^\s\0\"']{4,})")
+_SECRET_NAME = re.compile(
+    r"(?:^|[_.-])(?:(?:api|access|private|secret|auth|account|admin|master|encryption|signing|license|subscription)"
+    r"[_.-]?key|token|secret|credentials?|authorization|cookie|passphrase|pwd|pass)$|passw(?:or)?d$|apikey$"
+)
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_PLAIN_REFERENCE = re.compile(r"\$\{\w+\}")
 _SECRET_FIELDS = frozenset({"token", "clientSecret"})
 _FREE_KEYS = frozenset({"env", "headers", "httpHeaders"})
+_COMMANDS = frozenset({"args", "command"})
+_NO_SECRETS = frozenset({"", "true", "false", "null", "none"})
+_FILE = re.compile(r"[~.]{0,2}/[^\s$]*\Z")
+# A line that no reader understood: whatever stands behind a name of a secret.
+_NAMED = re.compile(r"(?<![\w.-])([\w.-]{1,64}+)[\"']?[ \t]{0,8}[:=][ \t]{0,8}[\"']?(?![\s$&*!|>{\[])([^\s,\"'}\]]+)")
+_ENCODED_LINE = re.compile(r"^\s*[\"']?([A-Za-z0-9+/]{48,}={0,2})(?:\\n)?[\"']?,?\s*$")
 
 
 def is_secret_name(name: str) -> bool:
     """Whether a variable, header or key of this name usually carries a credential."""
-    return _SECRET_NAME.search(name) is not None
+    return _SECRET_NAME.search(_CAMEL.sub("_", name[-80:]).lower()) is not None
 
 
 def holds_secret(path: Path) -> bool:
@@ -43,20 +74,53 @@ def holds_secret(path: Path) -> bool:
 
 
 def literal(value: str, path: Path, prose: bool) -> str | None:
-    """What makes `value` a literal credential, None when it is none. In `prose` only unmistakable forms count."""
+    """What makes `value` a literal credential, None when it is none. In `prose` only unmistakable forms count.
+
+    References are no credentials; their defaults are read as if they stood in the value.
+    """
     if _FORMS.search(value):
         return "looks like a credential"
-    if prose:
+    if prose and not holds_secret(path):
         return None
-    if _AUTHORIZATION.search(value):
+    if "$" not in value:
+        return _in_line(value, path)
+    try:
+        pieces = parse(value)
+    except BadReference:
+        return _in_line(value, path)
+    text = "".join(each if isinstance(each, str) else each.default or "\0" for each in pieces)
+    return "looks like a credential" if _FORMS.search(text) else _in_line(text, path)
+
+
+def _in_line(text: str, path: Path) -> str | None:
+    """`text` has a NUL for each reference without a default."""
+    if _AUTHORIZATION.search(text):
         return "holds a credential after Bearer or Basic"
-    if _URL_PASSWORD.search(value):
+    if "://" in text and _URL_PASSWORD.search(text):
         return "holds a password in a URL"
-    if (match := _FLAG.match(value)) and match[1]:
+    if "=" in text and any(is_secret_name(match[1]) for match in _QUERY.finditer(text)):
+        return "holds a credential in the query of a URL"
+    if (match := _FLAG.match(text)) and match[1] and "\0" not in match[1]:
         return "holds a credential in an option"
-    if holds_secret(path) and value.strip() and "$" not in value:
+    if any(step in _COMMANDS for step in path) and any(map(_is_assigned, _ASSIGNMENT.finditer(text))):
+        return "holds a credential behind its name"
+    if holds_secret(path) and "\0" not in text and not _is_harmless(text, str(path[-1])):
         return f"is the value of {path[-1]}"
     return None
+
+
+def _is_assigned(match: re.Match[str]) -> bool:
+    return is_secret_name(match[1]) and not _is_harmless(match[2], match[1])
+
+
+def _is_harmless(text: str, name: str) -> bool:
+    """Whether a value under the name of a secret is none: a switch, or the file that holds the credentials."""
+    text = text.strip()
+    return text.lower() in _NO_SECRETS or (name.lower().endswith(("credential", "credentials")) and _is_file(text))
+
+
+def _is_file(text: str) -> bool:
+    return _FILE.match(text) is not None
 
 
 def is_secret_flag(argument: str) -> bool:
@@ -67,26 +131,46 @@ def is_secret_flag(argument: str) -> bool:
 
 def mask(text: str) -> str:
     """`text` with every credential in it replaced by asterisks of the same length."""
-    text = _FORMS.sub(lambda match: "*" * len(match[0]), text)
-    for pattern in (_AUTHORIZATION, _URL_PASSWORD):
+    for pattern in (_FORMS, _AUTHORIZATION):
         text = pattern.sub(_masked, text)
-    return text
+    if "://" in text:
+        text = _URL_PASSWORD.sub(_masked, text)
+    return _QUERY.sub(_masked_if_named, text) if "=" in text else text
+
+
+def mask_line(text: str) -> str:
+    """A line of a file with every credential in it replaced by asterisks, also one that only its name gives away."""
+    text = _NAMED.sub(_masked_if_named, mask(text))
+    return _ENCODED_LINE.sub(_masked, text)
 
 
 def _masked(match: re.Match[str]) -> str:
-    start, end = match.start(1) - match.start(), match.end(1) - match.start()
-    return match[0][:start] + "*" * (end - start) + match[0][end:]
+    groups = [index for index, group in enumerate(match.groups(), 1) if group is not None]
+    start, end = match.span(groups[0]) if groups else match.span()
+    if _PLAIN_REFERENCE.fullmatch(match.string, start, end):
+        return match[0]
+    return match.string[match.start() : start] + "*" * (end - start) + match.string[end : match.end()]
+
+
+def _masked_if_named(match: re.Match[str]) -> str:
+    if not is_secret_name(match[1]) or match[2].lower() in _NO_SECRETS:
+        return match[0]
+    return match.string[match.start() : match.start(2)] + "*" * len(match[2]) + match.string[match.end(2) : match.end()]
+
+
+def words(text: str) -> Iterator[str]:
+    """The words of a name, in capitals."""
+    yield from (each.upper() for each in re.split(r"[^A-Za-z0-9]+", _CAMEL.sub("_", text)) if each)
 
 
 def suggestion(path: Path, value: str) -> str:
     """The reference to write instead of a literal credential at `path`."""
-    words = [step for step in path if isinstance(step, str)]
-    if path[0] == "mcp" and len(words) > 1:
-        name = f"{words[1]}_TOKEN" if not is_secret_name(words[-1]) or words[-1] == "Authorization" else words[-1]
+    steps = [step for step in path if isinstance(step, str)]
+    if path[0] == "mcp" and len(steps) > 1:
+        name = f"{steps[1]}_TOKEN" if not is_secret_name(steps[-1]) or steps[-1] == "Authorization" else steps[-1]
     else:
-        name = words[-1]
-    name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name)
-    name = re.sub(r"[^A-Za-z0-9]+", "_", name).strip("_").upper()
+        name = steps[-1] if steps else ""
+    name = "_".join(words(mask(name)))
     name = name if name and not name[0].isdigit() else "SECRET"
     scheme = re.match(r"(?i)\s*(bearer|basic)\s", value)
     return f"{scheme[1]} ${{{name}}}" if scheme else f"${{{name}}}"

@@ -6,12 +6,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from a2a_claude.config.credentials import mask
 from a2a_claude.config.rules import RULES
 
 if TYPE_CHECKING:
     from a2a_claude.config.source import Source
 
 Severity = Literal["error", "warning", "note"]
+MAX_PROBLEMS = 100
+"""So many problems of a file are told; who has more has another problem than each of them."""
+_LONGEST = 600
 _SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
 
 
@@ -55,25 +59,57 @@ def error(
     rule: str, message: str, span: Span, hint: str = "", related: tuple[tuple[str, Span], ...] = ()
 ) -> Diagnostic:
     """An error: the config is refused."""
-    return Diagnostic(rule, "error", message, span, hint, related)
+    return Diagnostic(rule, "error", _told(message), span, _told(hint), related)
 
 
 def warning(
     rule: str, message: str, span: Span, hint: str = "", related: tuple[tuple[str, Span], ...] = ()
 ) -> Diagnostic:
     """A warning: the config is accepted, and refused under `--strict`."""
-    return Diagnostic(rule, "warning", message, span, hint, related)
+    return Diagnostic(rule, "warning", _told(message), span, _told(hint), related)
 
 
 def note(rule: str, message: str, span: Span, hint: str = "") -> Diagnostic:
     """A note: worth knowing, never refused."""
-    return Diagnostic(rule, "note", message, span, hint)
+    return Diagnostic(rule, "note", _told(message), span, _told(hint))
+
+
+class Problems(list[Diagnostic]):
+    """The problems of one file as it is read; reading ends by TooMany when there are more than MAX_PROBLEMS."""
+
+    def add(self, problem: Diagnostic) -> None:
+        if len(self) == MAX_PROBLEMS:
+            hint = "mend the ones before; one mistake may be behind them all"
+            message = f"more than {MAX_PROBLEMS} problems: the file is not read any further"
+            raise TooMany(error("too-many-problems", message, problem.span, hint))
+        self.append(problem)
+
+
+class TooMany(Exception):
+    """A file with so many problems that it is not read any further."""
+
+    def __init__(self, diagnostic: Diagnostic) -> None:
+        super().__init__(diagnostic.message)
+        self.diagnostic = diagnostic
+
+
+def _told(text: str) -> str:
+    """Text without credentials, and no longer than anybody reads: a message may quote what stands in a config."""
+    if len(text) > _LONGEST:
+        text = f"{mask(text[: 4 * _LONGEST])[:_LONGEST]}…"
+    return mask(text)
 
 
 def tidy(diagnostics: Iterable[Diagnostic], strict: bool = False) -> list[Diagnostic]:
-    """Sorted by place, each problem once (a shared layer is seen by many agents), warnings as errors when `strict`."""
+    """Sorted by place, each problem once (a shared layer is seen by many agents), warnings as errors when `strict`.
+
+    At most MAX_PROBLEMS of one file, the worst of them, and a note that there are more.
+    """
     unique = {each.order: each for each in diagnostics}
-    out = [unique[key] for key in sorted(unique)]
+    files: dict[str, list[Diagnostic]] = {}
+    for key in sorted(unique):
+        files.setdefault(key[0], []).append(unique[key])
+    out = [each for found in files.values() for each in _worst(found)]
     if strict:
         out = [
             Diagnostic(each.rule, "error", each.message, each.span, each.hint, each.related)
@@ -82,6 +118,15 @@ def tidy(diagnostics: Iterable[Diagnostic], strict: bool = False) -> list[Diagno
             for each in out
         ]
     return out
+
+
+def _worst(found: list[Diagnostic]) -> list[Diagnostic]:
+    if len(found) <= MAX_PROBLEMS:
+        return found
+    kept = sorted(found, key=lambda each: _SEVERITIES.index(each.severity))[:MAX_PROBLEMS]
+    last = max(found, key=lambda each: each.order).span
+    message = f"{len(found) - MAX_PROBLEMS} more problems in this file are not shown"
+    return [*sorted(kept, key=lambda each: each.order), note("too-many-problems", message, last, "mend these first")]
 
 
 def has_errors(diagnostics: Iterable[Diagnostic]) -> bool:

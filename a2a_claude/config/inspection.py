@@ -16,6 +16,7 @@ from a2a_claude.config.references import BadReference, Reference, parse
 from a2a_claude.config.schema import Shape, is_annotation
 from a2a_claude.config.validation import key_hint
 
+MAX_MENTIONS = 1000
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 _CONTROL_OR_BREAK = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
@@ -56,6 +57,9 @@ def _node(node: Node, shape: Shape | None, path: Path, found: Inspection) -> Non
             below = None if shape is None else shape.child(key)
             if match := _CONTROL_OR_BREAK.search(key):
                 _refuse_control(match[0], entry.key.span, f"the key {key!r}", found)
+            if problem := credentials.literal(key, (), prose=True):
+                message = f"a key in {dotted(path) or 'the file'} {problem}"
+                found.diagnostics.append(error("literal-credential", message, entry.key.span, "name it, and no more"))
             if below is not None and below.deprecated and entry.node.value is not None:
                 text = f"{dotted((*path, key))} has no effect"
                 found.diagnostics.append(note("deprecated-key", text, entry.key.span, str(below.node["description"])))
@@ -109,6 +113,10 @@ def _string(node: Node, value: str, shape: Shape | None, path: Path, found: Insp
         return
     for piece in pieces:
         if isinstance(piece, Reference):
+            if len(found.mentions) >= MAX_MENTIONS:
+                message = f"more than {MAX_MENTIONS} references to variables"
+                found.diagnostics.append(error("bad-reference", message, node.span, "give the agent a file to read"))
+                return
             found.mentions.append(Mention(path, node.span, piece))
             if piece.bare:
                 message = f"{dotted(path)} uses ${piece.name} without braces, which stays as it is when it is not set"

@@ -7,7 +7,7 @@ import math
 import re
 from typing import Any, NoReturn
 
-from a2a_claude.config.diagnostics import Diagnostic, error
+from a2a_claude.config.diagnostics import Diagnostic, Problems, TooMany, error
 from a2a_claude.config.node import Entry, Node
 from a2a_claude.config.source import Source
 
@@ -15,7 +15,7 @@ MAX_DEPTH = 64
 MAX_NODES = 20_000
 _SPACE = re.compile(r"[ \t\r\n]*")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
-_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*+")
 _CONSTANTS = {"true": True, "false": False, "null": None}
 _LARGEST = 2**63 - 1
 
@@ -31,7 +31,7 @@ def read_json(source: Source) -> tuple[Node | None, list[Diagnostic]]:
     reader = _Reader(source)
     try:
         return reader.document(), reader.diagnostics
-    except _Problem as problem:
+    except (_Problem, TooMany) as problem:
         return None, [*reader.diagnostics, problem.diagnostic]
 
 
@@ -41,7 +41,7 @@ class _Reader:
         self.text = source.text
         self.at = 0
         self.nodes = 0
-        self.diagnostics: list[Diagnostic] = []
+        self.diagnostics = Problems()
 
     def document(self) -> Node:
         root = self.tree()
@@ -123,8 +123,8 @@ class _Reader:
 
     def number(self, match: re.Match[str]) -> int | float:
         if match[1] or match[2]:
-            if math.isinf(value := float(match[0])):
-                self.fail("the number is too large", "write it as a string", match.start(), "number-range")
+            if len(match[0]) > 1000 or math.isinf(value := float(match[0])):
+                self.fail("the number is too large or too long", "write it as a string", match.start(), "number-range")
             return value
         if len(match[0]) > 20 or abs(int(match[0])) > _LARGEST:
             self.fail("the number does not fit into 64 bits", "write it as a string", match.start(), "number-range")
@@ -193,7 +193,7 @@ class _Reader:
         if key.value in mapping:
             first = mapping[key.value].key.span
             hint = f"keep one of them; the first is on line {first.line + 1}"
-            message = f"duplicate key {key.value!r}"
-            self.diagnostics.append(error("duplicate-key", message, key.span, hint, (("first set here", first),)))
+            message = f"duplicate key {str(key.value)[:60]!r}"
+            self.diagnostics.add(error("duplicate-key", message, key.span, hint, (("first set here", first),)))
         else:
             mapping[key.value] = Entry(key, node)

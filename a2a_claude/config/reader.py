@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from a2a_claude.config.diagnostics import Diagnostic, error
+from a2a_claude.config.diagnostics import MAX_PROBLEMS, Diagnostic, error
 from a2a_claude.config.json_reader import read_json
 from a2a_claude.config.node import Entry, Node
 from a2a_claude.config.source import Source, Unreadable, read
@@ -47,7 +47,8 @@ def _surrogates(root: Node) -> list[Diagnostic]:
         for entry in _entries(root)
         if isinstance(entry.key.value, str) and _SURROGATE.search(entry.key.value)
     ]
-    return [error("control-character", "half of a surrogate pair in a string", span, hint) for span in [*bad, *keys]]
+    message = "half of a surrogate pair in a string"
+    return [error("control-character", message, span, hint) for span in [*bad, *keys][: MAX_PROBLEMS + 1]]
 
 
 def _entries(node: Node) -> list[Entry]:

@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+MAX_REFERENCES = 100
+"""In one string."""
 _TOKEN = re.compile(r"\$(?:(\$)|\{|([A-Za-z_][A-Za-z0-9_]*))")
 _BODY = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?:(:[-?])([^}]*))?\}")
 
@@ -46,13 +48,18 @@ def parse(text: str) -> list[str | Reference]:
         return [text] if text else []
     pieces: list[str | Reference] = []
     at = 0
+    count = 0
     while match := _TOKEN.search(text, at):
         if match.start() > at:
             pieces.append(text[at : match.start()])
         at = match.end()
         if match[1]:
             pieces.append("$")
-        elif match[2]:
+            continue
+        count += 1
+        if count > MAX_REFERENCES:
+            raise BadReference(f"more than {MAX_REFERENCES} references", "split the text", match.start())
+        if match[2]:
             pieces.append(Reference(match[2], bare=True))
         else:
             body = _BODY.match(text, at)

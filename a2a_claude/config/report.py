@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import json
+import re
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 from urllib.parse import quote
 
 from a2a_claude import __version__
-from a2a_claude.config.credentials import mask
+from a2a_claude.config.credentials import mask_line
 from a2a_claude.config.diagnostics import Diagnostic, Span, count
 from a2a_claude.config.rules import RULES
+from a2a_claude.config.source import Source
 
 _COLOURS = {"error": "31", "warning": "33", "note": "36", "bold": "1", "faint": "2"}
 _LONGEST_LINE = 160
+_AROUND = 2000
+_RUN = re.compile(r"\A[^\s\"'{}\[\],;]+")
 _TAB = "    "
 
 
 def text(diagnostics: Sequence[Diagnostic], colour: bool = False) -> str:
     """`path:line:column`, severity, rule and message; the user's line with the span underlined; the hint."""
-    secrets = [each.span for each in diagnostics if each.rule == "literal-credential"]
-    blocks = [_block(each, secrets, colour) for each in diagnostics]
+    lines = _Lines(each.span for each in diagnostics if each.rule == "literal-credential")
+    blocks = [_block(each, lines, colour) for each in diagnostics]
     return "\n".join(blocks) + ("\n" if blocks else "")
 
 
@@ -37,29 +41,52 @@ def _paint(text: str, style: str, colour: bool) -> str:
     return f"\x1b[{_COLOURS[style]}m{text}\x1b[0m" if colour else text
 
 
-def _block(each: Diagnostic, secrets: Iterable[Span], colour: bool) -> str:
+class _Lines:
+    """Lines of sources, shown without their credentials."""
+
+    def __init__(self, secrets: Iterable[Span]) -> None:
+        self.secrets: dict[tuple[Source, int], list[Span]] = {}
+        for span in secrets:
+            for line in range(span.line, span.end_line + 1):
+                self.secrets.setdefault((span.source, line), []).append(span)
+
+    def at(self, span: Span, line: str, cut: int) -> str:
+        """What is shown of `line`, that of `span`, from column `cut` on.
+
+        Only that and its surroundings are looked at. A run of characters that begins before them is hidden as well.
+        """
+        first = max(0, cut - _AROUND)
+        around = line[first : cut + _LONGEST_LINE + _AROUND]
+        if first:
+            around = _RUN.sub(lambda match: "*" * len(match[0]), around, count=1)
+        shown = list(mask_line(around)[cut - first : cut - first + _LONGEST_LINE])
+        for each in self.secrets.get((span.source, span.line), ()):
+            start = each.column - cut if each.line == span.line else 0
+            end = each.end_column - cut if each.end_line == span.line else len(shown)
+            start, end = max(0, start), max(0, end)
+            shown[start:end] = "*" * len(shown[start:end])
+        return "".join(shown)
+
+
+def _block(each: Diagnostic, known: _Lines, colour: bool) -> str:
     head = _paint(f"{_printable(str(each.span))}:", "bold", colour)
     severity = _paint(f"{each.severity}[{each.code}]", each.severity, colour)
-    lines = [f"{head} {severity}: {_printable(each.message)}", *_excerpt(each.span, secrets, each.severity, colour)]
+    lines = [f"{head} {severity}: {_printable(each.message)}", *_excerpt(each.span, known, each.severity, colour)]
     for label, span in each.related:
-        lines += [f"  {label}: {_printable(str(span))}", *_excerpt(span, secrets, "faint", colour)]
+        lines += [f"  {label}: {_printable(str(span))}", *_excerpt(span, known, "faint", colour)]
     if each.hint:
         lines.append(f"  {_paint('hint:', 'bold', colour)} {_printable(each.hint)}")
     return "\n".join(lines) + "\n"
 
 
-def _excerpt(span: Span, secrets: Iterable[Span], style: str, colour: bool) -> list[str]:
+def _excerpt(span: Span, known: _Lines, style: str, colour: bool) -> list[str]:
     """The user's own line, credentials masked, with carets below the span. Nothing for a place without text."""
-    line = mask(span.source.line(span.line))
-    for each in secrets:
-        if each.source is span.source and each.line == span.line:
-            hidden = "*" * (each.end_column - each.column)
-            line = line[: each.column] + hidden + line[each.end_column :]
+    line = span.source.line(span.line)
     start, end = span.column, max(span.end_column, span.column + 1)
-    if not line.strip():
+    if not line or line.isspace():
         return []
     cut = max(0, min(start - 40, len(line) - _LONGEST_LINE))
-    shown, start, end = line[cut : cut + _LONGEST_LINE], start - cut, min(end - cut, _LONGEST_LINE)
+    shown, start, end = known.at(span, line, cut), start - cut, min(end - cut, _LONGEST_LINE)
     number = f"{span.line + 1:>5}"
     before = "…" if cut else ""
     after = "…" if cut + _LONGEST_LINE < len(line) else ""

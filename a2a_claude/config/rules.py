@@ -21,6 +21,7 @@ RULES = {
         (102, "file-too-large", "A file is too large"),
         (103, "not-utf-8", "A file is not UTF-8"),
         (104, "control-character", "A control character"),
+        (105, "too-many-problems", "Too many problems in a file"),
         (110, "yaml-syntax", "The YAML cannot be parsed"),
         (111, "yaml-tab", "A tab in the indentation"),
         (112, "yaml-colon", "A colon inside a plain value"),

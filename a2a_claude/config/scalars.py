@@ -27,12 +27,14 @@ _ONLY_ONE = re.compile(
       | [-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?\Z                             # 22:22, base 60
       | [-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?\Z                    # 1e3, -.5
       | [-+]?(?:[0-9][0-9_]*)?\.[0-9_]*(?:[eE][-+][0-9]+)?\Z                           # 1_0.5
-      | [0-9]{4}-[0-9]{1,2}-[0-9]{1,2}(?:(?:[Tt]|[ \t]+)[0-9:.]+.*)?\Z                 # dates
+      | [0-9]{4}-[0-9]{1,2}-[0-9]{1,2}(?:(?:[Tt]|[ \t]++)[0-9:.].*)?\Z                  # dates
       | =\Z | <<\Z""",
-    re.VERBOSE,
+    re.VERBOSE | re.DOTALL,
 )
 _MAYBE = frozenset("0123456789+-.~=<yYnNtTfFoO")
 _LARGEST = 2**63 - 1
+_LONGEST_FLOAT = 1000
+_LONGEST_SHOWN = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +62,10 @@ def resolve_plain(text: str) -> tuple[Value, ScalarProblem | None]:
         hint = f'write a number, or quote it if text is meant: "{text}"'
         return text, ScalarProblem("number-range", f"{text} is no number in JSON", hint)
     if text in _YAML_11_BOOLEANS or _ONLY_ONE.match(text):
-        message = f"{text} is read differently by YAML 1.1 and YAML 1.2"
+        shown = text[:_LONGEST_SHOWN]
+        message = f"{shown} is read differently by YAML 1.1 and YAML 1.2"
         meant = "true or false" if text in _YAML_11_BOOLEANS else "the number in decimal"
-        return text, ScalarProblem("ambiguous-scalar", message, f'quote it: "{text}", or write {meant}')
+        return text, ScalarProblem("ambiguous-scalar", message, f'quote it: "{shown}", or write {meant}')
     return text, None
 
 
@@ -75,21 +78,24 @@ def resolve_tagged(tag: str, text: str) -> tuple[Value, ScalarProblem | None]:
         value = float(value)
     expected = {"int": int, "float": float, "bool": bool, "null": type(None)}[tag]
     if problem is None and type(value) is not expected:
-        return text, ScalarProblem("yaml-tag", f"{text!r} is not a !!{tag}", "remove the tag or correct the value")
+        return text, ScalarProblem(
+            "yaml-tag", f"{text[:_LONGEST_SHOWN]!r} is not a !!{tag}", "remove the tag or correct the value"
+        )
     return value, problem
 
 
 def _integer(text: str) -> tuple[Value, ScalarProblem | None]:
     if len(text) > 40 or abs(value := int(text, 16 if text.startswith("0x") else 10)) > _LARGEST:
-        hint = f'quote it if text is meant: "{text[:40]}"'
+        hint = f'quote it if text is meant: "{text[:_LONGEST_SHOWN]}"'
         return text, ScalarProblem("number-range", "the number does not fit into 64 bits", hint)
     return value, None
 
 
 def _float(text: str) -> tuple[Value, ScalarProblem | None]:
-    value = float(text)
-    if math.isinf(value):
+    if len(text) > _LONGEST_FLOAT or math.isinf(value := float(text)):
         return text, ScalarProblem(
-            "number-range", "the number is too large", f'quote it if text is meant: "{text[:40]}"'
+            "number-range",
+            "the number is too large or too long",
+            f'quote it if text is meant: "{text[:_LONGEST_SHOWN]}"',
         )
     return value, None

@@ -6,10 +6,11 @@ import difflib
 import json
 from collections.abc import Collection, Iterable, Iterator
 from functools import cache
+from itertools import islice
 from typing import Any
 
 from a2a_claude.config.credentials import mask
-from a2a_claude.config.diagnostics import Diagnostic, error
+from a2a_claude.config.diagnostics import MAX_PROBLEMS, Diagnostic, error
 from a2a_claude.config.node import Entry, Node, Path, dotted
 from a2a_claude.config.schema import Shape, every_shape, is_annotation, raw_schema, root_shape
 
@@ -21,6 +22,7 @@ _KINDS = {
     "string": "a string",
     "boolean": "true or false",
 }
+_LONGEST_KEY = 100  # difflib is quadratic
 _OTHER_TOOLS = (
     ({"services"}, "a Docker Compose file"),
     ({"apiVersion", "kind"}, "a Kubernetes manifest"),
@@ -52,7 +54,8 @@ def validate(root: Node, document: Any) -> list[Diagnostic]:
         return []
     if other := _another_tools_file(root):
         return [other]
-    found = [each for violation in _validator().iter_errors(document) for each in _explain(violation, root)]
+    explained = (each for violation in _validator().iter_errors(document) for each in _explain(violation, root))
+    found = list(islice(explained, MAX_PROBLEMS + 1))
     meant = {each.hint for each in found if each.rule == "unknown-key"}
     return [
         each for each in found if each.rule != "missing-key" or _did_you_mean(each.message.split()[-1]) not in meant
@@ -266,7 +269,7 @@ def _bad_format(violation: Any, place: _Place) -> Diagnostic:
 
 def _choice(value: str, allowed: Iterable[str]) -> str:
     choices = list(allowed)
-    near = difflib.get_close_matches(value.lower(), choices, n=1, cutoff=0.6)
+    near = difflib.get_close_matches(value[:_LONGEST_KEY].lower(), choices, n=1, cutoff=0.6)
     return f"did you mean {near[0]}?" if near else f"write one of {', '.join(choices)}"
 
 
@@ -277,6 +280,6 @@ def _show(node: Node) -> str:
     if isinstance(node.value, list):
         return "a list"
     if isinstance(node.value, str):
-        text = mask(node.value)
+        text = mask(node.value[:400])
         return repr(text if len(text) <= 60 else text[:57] + "…")
     return node.text if node.text is not None else json.dumps(node.value)

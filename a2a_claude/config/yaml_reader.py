@@ -8,7 +8,8 @@ from typing import Any
 
 import yaml
 
-from a2a_claude.config.diagnostics import Diagnostic, Span, error
+from a2a_claude.config.credentials import mask_line
+from a2a_claude.config.diagnostics import Diagnostic, Problems, Span, TooMany, error
 from a2a_claude.config.node import Entry, Node
 from a2a_claude.config.scalars import ScalarProblem, resolve_plain, resolve_tagged
 from a2a_claude.config.source import Source
@@ -16,8 +17,9 @@ from a2a_claude.config.source import Source
 MAX_DEPTH = 64
 MAX_NODES = 20_000
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_LONGEST_SHOWN = 60
 _TAG = "tag:yaml.org,2002:"
-_UNQUOTED_COLON = re.compile(r"^(\s*(?:- +)*[^\s:#'\"\[\]{}][^:]*?:\s+)(\S.*)$")
+_UNQUOTED_COLON = re.compile(r"(\s*+(?:- ++)*+[^\s:#'\"\[\]{}][^:]*+:\s++)(\S.*)")
 
 
 class YamlProblem(Exception):
@@ -33,19 +35,20 @@ def read_yaml(source: Source) -> tuple[Node | None, list[Diagnostic]]:
     reader = _Reader(source)
     try:
         return reader.document(), reader.diagnostics
-    except YamlProblem as problem:
+    except (YamlProblem, TooMany) as problem:
         return None, [*reader.diagnostics, problem.diagnostic]
     except yaml.MarkedYAMLError as problem:
         return None, [*reader.diagnostics, _syntax(source, problem)]
-    except yaml.YAMLError as problem:
-        span = Span(source, 0, 0, 0, 1)
-        return None, [error("yaml-syntax", f"not YAML: {str(problem).splitlines()[0]}", span)]
+    except (yaml.YAMLError, UnicodeError):
+        # Only text that is in no file (of a command line, say) comes here: files are checked as they are read.
+        hint = "write it without control characters and half characters"
+        return None, [error("control-character", "a character that YAML cannot hold", Span(source, 0, 0, 0, 1), hint)]
 
 
 class _Reader:
     def __init__(self, source: Source) -> None:
         self.source = source
-        self.diagnostics: list[Diagnostic] = []
+        self.diagnostics = Problems()
         self.anchors: dict[str, Node | None] = {}
         self.sizes: dict[int, int] = {}
         self.nodes = 0
@@ -92,8 +95,8 @@ class _Reader:
                 closed = stack.pop()
                 node = closed.node
                 node.end_line, node.end_column = event.end_mark.line, event.end_mark.column
-                if closed.merges and isinstance(node.value, dict):
-                    self.merge(node.value, closed.merges)
+                if closed.merge is not None and isinstance(node.value, dict):
+                    self.merge(node.value, closed.merge[1])
                 if closed.anchor:
                     self.anchors[closed.anchor] = node
                     self.sizes[id(node)] = self.nodes - closed.nodes_before
@@ -137,15 +140,17 @@ class _Reader:
         return node
 
     def report(self, problem: ScalarProblem, span: Span) -> None:
-        self.diagnostics.append(error(problem.rule, problem.message, span, problem.hint))
+        self.diagnostics.add(error(problem.rule, problem.message, span, problem.hint))
 
     def alias(self, event: Any) -> Node:
         if event.anchor not in self.anchors:
-            message = f"alias *{event.anchor} has no anchor"
-            raise YamlProblem(error("yaml-alias", message, self.span(event), f"define &{event.anchor} before it"))
+            message = f"alias *{event.anchor[:_LONGEST_SHOWN]} has no anchor"
+            raise YamlProblem(
+                error("yaml-alias", message, self.span(event), f"define &{event.anchor[:_LONGEST_SHOWN]} before it")
+            )
         target = self.anchors[event.anchor]
         if target is None:
-            message = f"alias *{event.anchor} contains itself"
+            message = f"alias *{event.anchor[:_LONGEST_SHOWN]} contains itself"
             raise YamlProblem(error("yaml-alias", message, self.span(event), "write the value out"))
         self.spend(self.sizes[id(target)], event)
         return target
@@ -164,15 +169,21 @@ class _Reader:
         else:
             key, parent.key = parent.key, None
             mapping: Any = parent.node.value
-            if key.text == "<<":
-                parent.merges.append(node)
+            if key.text == "<<" and parent.merge is None:
+                parent.merge = key, node
+            elif key.text == "<<" and parent.merge is not None:
+                self.duplicate(key, parent.merge[0].span)
             elif key.value in mapping:
-                first = mapping[key.value].key.span
-                message = f"duplicate key {key.value!r}"
-                hint = f"keep one of them; the first is on line {first.line + 1}"
-                self.diagnostics.append(error("duplicate-key", message, key.span, hint, (("first set here", first),)))
+                self.duplicate(key, mapping[key.value].key.span)
             else:
                 mapping[key.value] = Entry(key, node)
+
+    def duplicate(self, key: Node, first: Span) -> None:
+        message = f"duplicate key {str(key.value)[:_LONGEST_SHOWN]!r}"
+        hint = f"keep one of them; the first is on line {first.line + 1}"
+        if key.text == "<<":
+            hint = "merge several mappings by a list: << : [*one, *other]"
+        self.diagnostics.add(error("duplicate-key", message, key.span, hint, (("first set here", first),)))
 
     def key(self, node: Node, event: Any) -> Node:
         if node.text == "<<":
@@ -180,40 +191,39 @@ class _Reader:
                 self.diagnostics.pop()
             return node
         if not isinstance(node.value, str):
-            shown = node.text if node.text is not None else "a collection"
-            hint = f'quote it: "{shown}"' if node.text is not None else "keys are plain words"
+            shown = node.text[:_LONGEST_SHOWN] or "(empty)" if node.text is not None else "of several values"
+            hint = f'quote it: "{shown}"' if node.text else "keys are plain words"
             if not (self.diagnostics and self.diagnostics[-1].span == node.span):
-                self.diagnostics.append(error("key-not-string", f"key {shown} is not a string", node.span, hint))
-            return Node(str(shown), node.source, node.line, node.column, node.end_line, node.end_column)
+                self.diagnostics.add(error("key-not-string", f"key {shown} is not a string", node.span, hint))
+            return Node(shown, node.source, node.line, node.column, node.end_line, node.end_column)
         return node
 
-    def merge(self, mapping: dict[str, Entry], merges: list[Node]) -> None:
-        """YAML 1.1 merge keys: keys of the mapping itself win, then those of earlier merged mappings."""
-        for each in merges:
-            for merged in each.value if isinstance(each.value, list) else [each]:
-                if not isinstance(merged.value, dict):
-                    hint = "write << : *anchor, where the anchor is on a mapping"
-                    self.diagnostics.append(error("yaml-alias", "<< needs a mapping", merged.span, hint))
-                    continue
-                for key, entry in merged.value.items():
-                    mapping.setdefault(key, entry)
+    def merge(self, mapping: dict[str, Entry], merged: Node) -> None:
+        """A YAML 1.1 merge key: keys of the mapping itself win, then those of earlier merged mappings."""
+        for each in merged.value if isinstance(merged.value, list) else [merged]:
+            if not isinstance(each.value, dict):
+                hint = "write << : *anchor, where the anchor is on a mapping"
+                self.diagnostics.add(error("yaml-alias", "<< needs a mapping", each.span, hint))
+                continue
+            for key, entry in each.value.items():
+                mapping.setdefault(key, entry)
 
 
 class _Open:
     """A collection whose end has not come yet."""
 
-    __slots__ = ("anchor", "key", "merges", "node", "nodes_before")
+    __slots__ = ("anchor", "key", "merge", "node", "nodes_before")
 
     def __init__(self, node: Node, nodes_before: int) -> None:
         self.node = node
         self.nodes_before = nodes_before - 1
         self.key: Node | None = None
-        self.merges: list[Node] = []
+        self.merge: tuple[Node, Node] | None = None
         self.anchor: str | None = None
 
 
 def _bad_tag(tag: str, span: Span) -> Diagnostic:
-    shown = tag.replace(_TAG, "!!")
+    shown = tag[:200].replace(_TAG, "!!")
     return error("yaml-tag", f"tag {shown} is not allowed", span, "write plain YAML: strings, numbers, lists, mappings")
 
 
@@ -226,13 +236,15 @@ def _syntax(source: Source, problem: yaml.MarkedYAMLError) -> Diagnostic:
     text = source.line(line)
     span = Span(source, line, column, line, column + 1)
     what = problem.problem or "not YAML"
+    if "max depth" in what:
+        return error("too-deep", f"nested deeper than {MAX_DEPTH} levels", span, "flatten the structure")
     if text[column : column + 1] == "\t" or (not text[:column].strip() and "\t" in text[: column + 1]):
         column = text.index("\t")
         span = Span(source, line, column, line, column + 1)
         return error("yaml-tab", "a tab in the indentation", span, "indent with spaces")
     if "mapping values are not allowed" in what and (match := _UNQUOTED_COLON.match(text)):
         start = len(match[1])
-        quoted = "'" + match[2].replace("'", "''") + "'"
+        quoted = "'" + mask_line(match[0])[start:].replace("'", "''") + "'"
         span = Span(source, line, start, line, len(text))
         return error("yaml-colon", "a colon and a space inside a plain value", span, f"quote the value: {quoted}")
     if "cannot start any token" in what and text[column : column + 1] in ("@", "`", "%"):
