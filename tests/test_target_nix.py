@@ -17,7 +17,9 @@ from tests.nix.installation import Nix, nix_of
 from tests.support import make_agent
 
 # Each example is a batch, because starting Nix costs more than reading a hundred strings.
-BATCH = st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=40), min_size=20, max_size=60)
+ANY = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=40)
+SPECIAL = st.text(st.sampled_from("""${}"'\\\n\r\t aé%"""), max_size=20)
+BATCH = st.lists(ANY | SPECIAL, min_size=40, max_size=60)
 KEYWORDS = ["", "let", "rec", "if", "or", "1a", "a.b", "é", "${a}", "''", '"', "\\", "$", "a b", "-", "__functor"]
 HARD = [
     *KEYWORDS,

@@ -52,7 +52,7 @@ class Flake:
                 shutil.copy(source, self.project / name)
         shutil.copytree(HERE / "stub", self.stub)
         python = folder / "python"
-        python.write_text(f'#!/bin/sh\necho "$@" >> {self.calls}\nexec {sys.executable} "$@"\n')
+        python.write_text(f'#!/bin/sh\n{{ printf "%s|" "$@"; echo; }} >> {self.calls}\nexec {sys.executable} "$@"\n')
         python.chmod(0o755)
         (self.stub / "python.json").write_text(json.dumps({"python": str(python)}))
         subprocess.run([require("git", "apt-get install git"), "init", "--quiet"], cwd=self.project, check=True)
@@ -120,11 +120,11 @@ def test_the_checks_pass(flake: Flake) -> None:
 
 def test_an_app_compiles_its_agent_and_serves_it(flake: Flake) -> None:
     flake.run("run", ".#reviewer", passed=("--help", "two words"))
-    *_, compiled, served = (each.split() for each in flake.calls.read_text().splitlines())
-    assert compiled[:-1] == ["-m", "a2a_claude", *"compile agents --agent reviewer --target config --output".split()]
+    *_, compiled, served = (each.split("|")[:-1] for each in flake.calls.read_text().splitlines())
+    assert compiled[:-2] == ["-m", "a2a_claude", "compile", "agents", "--agent", "reviewer", "--target", "config"]
     assert served[:3] == ["-m", "a2a_claude", "serve"]
     file, *arguments = served[3:]
-    assert arguments == ["--help", "two", "words"]
+    assert arguments == ["--help", "two words"]
     assert file.startswith(str(flake.nix.folder / "store"))
     assert file.endswith("/reviewer/agent.json")
     assert json.loads(Path(file).read_text())["server"]["port"] == 3031
