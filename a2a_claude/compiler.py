@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import errno
 import hashlib
 import json
 import os
@@ -55,6 +56,37 @@ def render(agent: Agent, targets: Iterable[str]) -> dict[str, Output]:
             for path, source in agent.files.items():
                 outputs[f"{agent.name}/{path}"] = Output(source.read_bytes(), target)
     return outputs
+
+
+class Folder:
+    """Reads files of the output folder without following links out of it: a pull request may have planted some."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._real = path.resolve()
+        self._is_there: dict[str, bool] = {}
+
+    def read(self, path: str) -> bytes | None:
+        """The bytes of the file at `path`, None when it is not there; OutputError for a link or an unreadable file."""
+        place = os.path.join(self.path, path)
+        if not self._has(os.path.dirname(path)):
+            return None
+        try:
+            with open(os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+                return file.read()
+        except FileNotFoundError:
+            return None
+        except OSError as problem:
+            reason = "it is a link" if problem.errno == errno.ELOOP else problem.strerror
+            raise OutputError(f"{place} cannot be read: {reason}", "move it away") from None
+
+    def _has(self, parent: str) -> bool:
+        if parent not in self._is_there:
+            real = (self.path / parent).resolve()
+            if not real.is_relative_to(self._real):
+                raise OutputError(f"{self.path / parent} is a link out of {self.path}", "remove the link")
+            self._is_there[parent] = real.is_dir()
+        return self._is_there[parent]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,10 +153,11 @@ class Plan:
 
 def plan(folder: Path, agents: Iterable[Agent], outputs: dict[str, Output], scope: Scope) -> Plan:
     """Compares `outputs` with what is in `folder`. Raises OutputError when the folder cannot be trusted or read."""
-    made = Plan(folder, {agent.name: agent for agent in agents}, outputs, _manifest(folder), scope)
+    disk = Folder(folder)
+    made = Plan(folder, {agent.name: agent for agent in agents}, outputs, _manifest(disk), scope)
     recorded = made.recorded.get("outputs", {})
     for path, output in outputs.items():
-        there = _read(folder, path)
+        there = disk.read(path)
         if there is None:
             made.states[path] = "new"
         elif there == output.data:
@@ -133,13 +166,13 @@ def plan(folder: Path, agents: Iterable[Agent], outputs: dict[str, Output], scop
             compiled = recorded.get(path, {}).get("sha256") == hashlib.sha256(there).hexdigest()
             made.states[path] = "stale" if compiled else "edited"
     for path, entry in recorded.items():
-        if path not in outputs and scope.covers(path, entry["target"]) and _read(folder, path) is not None:
+        if path not in outputs and scope.covers(path, entry["target"]) and disk.read(path) is not None:
             made.states[path] = "gone"
     return made
 
 
-def _manifest(folder: Path) -> dict[str, Any]:
-    data = _read(folder, MANIFEST)
+def _manifest(folder: Folder) -> dict[str, Any]:
+    data = folder.read(MANIFEST)
     if data is None:
         return {}
     try:
@@ -149,24 +182,11 @@ def _manifest(folder: Path) -> dict[str, Any]:
             return dict(content)
     except (ValueError, KeyError, TypeError, AttributeError):
         pass
-    raise OutputError(f"{folder / MANIFEST} is not a manifest of a2a-claude", "delete it, then compile with --force")
+    raise OutputError(f"{folder.path / MANIFEST} is not a manifest of a2a-claude", "delete it, compile with --force")
 
 
 def _inside(path: str) -> bool:
     return not path.startswith("/") and ".." not in path.split("/")
-
-
-def _read(folder: Path, path: str) -> bytes | None:
-    """The bytes of a file in the output folder, None when it is not there. Links out of the folder are not followed."""
-    place = folder / path
-    if not place.resolve().is_relative_to(folder.resolve()):
-        raise OutputError(f"{place} is a link out of {folder}", "remove the link")
-    try:
-        return place.read_bytes()
-    except FileNotFoundError:
-        return None
-    except OSError as problem:
-        raise OutputError(f"{place} cannot be read: {problem.strerror}", "move it away") from None
 
 
 def write(made: Plan, prune: bool = False) -> int:
@@ -177,16 +197,17 @@ def write(made: Plan, prune: bool = False) -> int:
     """
     wanted = {path: made.outputs[path].data for path in made.paths("new", "stale", "edited")}
     manifest = made.manifest(prune)
-    if _read(made.folder, MANIFEST) != manifest:
+    if Folder(made.folder).read(MANIFEST) != manifest:
         wanted[MANIFEST] = manifest
     try:
         made.folder.mkdir(parents=True, exist_ok=True)
         staging = Path(tempfile.mkdtemp(prefix=".staging-", dir=made.folder))
         try:
-            staged = {path: _stage(staging / str(number), data) for number, (path, data) in enumerate(wanted.items())}
+            staged = {path: _stage(f"{staging}/{number}", data) for number, (path, data) in enumerate(wanted.items())}
+            for parent in {os.path.dirname(path) for path in staged}:
+                os.makedirs(os.path.join(made.folder, parent), exist_ok=True)
             for path, file in staged.items():  # the manifest is the last of them
-                (made.folder / path).parent.mkdir(parents=True, exist_ok=True)
-                os.replace(file, made.folder / path)
+                os.replace(file, os.path.join(made.folder, path))
         finally:
             shutil.rmtree(staging, ignore_errors=True)
         if prune:
@@ -198,9 +219,10 @@ def write(made: Plan, prune: bool = False) -> int:
     return len(wanted.keys() - {MANIFEST}) + (len(made.gone) if prune else 0)
 
 
-def _stage(file: Path, data: bytes) -> Path:
-    file.write_bytes(data)
-    return file
+def _stage(name: str, data: bytes) -> str:
+    with open(name, "wb", buffering=0) as file:
+        file.write(data)
+    return name
 
 
 def _remove(folder: Path, paths: Iterable[str]) -> None:
@@ -214,8 +236,9 @@ def _remove(folder: Path, paths: Iterable[str]) -> None:
 
 def diff(made: Plan) -> Iterator[str]:
     """A unified diff from what is in the folder to what would be compiled, file by file."""
+    disk = Folder(made.folder)
     for path in made.paths("new", "stale", "edited", "gone"):
-        before = _lines(_read(made.folder, path))
+        before = _lines(disk.read(path))
         after = _lines(made.outputs[path].data if path in made.outputs else None)
         old = str(made.folder / path) if made.states[path] != "new" else "/dev/null"
         new = f"compiled/{path}" if path in made.outputs else "/dev/null"
