@@ -18,6 +18,7 @@ AGENT_NAME = re.compile(r"[a-z][a-z0-9-]{0,62}\Z")
 ONLY_IN_FILES = ("extends", "$schema")
 """Keys that speak of the file they stand in, and are not part of the merged document."""
 _ENDINGS = (".yaml", ".yml", ".json")
+MAX_EXTENDS = 32
 _CONFIG_NAMES = (*(f"agent{ending}" for ending in _ENDINGS), "config.json")
 
 
@@ -53,9 +54,10 @@ class Files:
     def limit(self, root: Path) -> Path:
         """The project's root, which layers must not leave: the nearest folder above with `.git`, else the parent."""
         if root not in self.limits:
-            real = root.resolve()
-            marked = (each for each in (real, *real.parents) if (each / ".git").exists())
-            self.limits[root] = next(marked, real.parent)
+            real = self.real(root)
+            marked = (each for each in (real, *real.parents) if os.path.exists(each / ".git"))
+            above = real.parent if real.parent != Path(real.anchor) else real  # the whole machine is no project
+            self.limits[root] = next(marked, above)
         return self.limits[root]
 
     def in_project(self, source: Source, root: Path) -> str:
@@ -65,9 +67,12 @@ class Files:
         return Path(os.path.relpath(self.real(source.path), self.limit(root))).as_posix()
 
     def real(self, path: Path) -> Path:
-        """`path` without symbolic links."""
+        """`path` without symbolic links; the path itself when it leads nowhere."""
         if path not in self.resolved:
-            self.resolved[path] = path.resolve()
+            try:
+                self.resolved[path] = Path(os.path.realpath(path))
+            except (OSError, ValueError):  # too long, or holds a NUL
+                self.resolved[path] = path
         return self.resolved[path]
 
     def where(self, span: Span, root: Path) -> str:
@@ -82,24 +87,26 @@ class Files:
 
 def find(target: Path, files: Files) -> tuple[list[AgentFile], list[Diagnostic]]:
     """The agents at `target`: an agents folder, the folder of one agent, or its file."""
-    if target.is_file():
-        return _named(target.absolute(), files)
-    if not target.is_dir():
+    if os.path.lexists(target) and not os.path.isdir(target):
+        return _named(target, files)
+    if not os.path.isdir(target):
         hint = "give an agents folder, an agent's folder or its file"
         return [], [error("unreadable-file", "there is no such file or folder", files.start(target), hint)]
     own, diagnostics = config_file(target, files)
     if own is not None or diagnostics:
-        found, named = _named(own.absolute(), files) if own else ([], [])
+        found, named = _named(own, files) if own else ([], [])
         return found, [*diagnostics, *named]
     agents: list[AgentFile] = []
-    for folder in sorted(each for each in target.iterdir() if each.is_dir() and each.name[0] not in "_."):
+    for folder in (target / name for name in _listed(target, files, diagnostics) if name[0] not in "_."):
+        if not folder.is_dir():
+            continue
         path, problems = config_file(folder, files)
         diagnostics += problems
         if path is not None:
-            found, problems = _named(path.absolute(), files)
+            found, problems = _named(path, files)
             agents += found
             diagnostics += problems
-        elif not problems and any(each.suffix in _ENDINGS for each in folder.iterdir()):
+        elif not problems and any(name.endswith(_ENDINGS) for name in _listed(folder, files, diagnostics)):
             hint = "name it agent.yaml, or let the folder's name begin with _ when it only holds layers"
             diagnostics.append(warning("no-config", "no agent config in this folder", files.start(folder), hint))
     if not agents and not has_errors(diagnostics):
@@ -108,9 +115,18 @@ def find(target: Path, files: Files) -> tuple[list[AgentFile], list[Diagnostic]]
     return agents, diagnostics
 
 
+def _listed(folder: Path, files: Files, diagnostics: list[Diagnostic]) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))
+    except OSError as problem:
+        message = f"cannot be read: {problem.strerror}"
+        diagnostics.append(error("unreadable-file", message, files.start(folder), "check its rights"))
+        return []
+
+
 def config_file(folder: Path, files: Files) -> tuple[Path | None, list[Diagnostic]]:
     """The config file of an agent's folder; an error naming them all when several could be it."""
-    there = [folder / name for name in _CONFIG_NAMES if (folder / name).exists()]
+    there = [folder / name for name in _CONFIG_NAMES if os.path.lexists(folder / name)]
     if len(there) > 1:
         names = " and ".join(files.shown(each) for each in there)
         message = f"{names} could both be the agent's config"
@@ -119,6 +135,7 @@ def config_file(folder: Path, files: Files) -> tuple[Path | None, list[Diagnosti
 
 
 def _named(path: Path, files: Files) -> tuple[list[AgentFile], list[Diagnostic]]:
+    path = Path(os.path.abspath(path))
     name = path.parent.name
     if AGENT_NAME.match(name):
         return [AgentFile(name, path, path.parent.parent)], []
@@ -157,7 +174,7 @@ def layers_of(agent: AgentFile, profile: str | None, files: Files) -> Layers:
 
 
 def _one_of(folder: Path, stem: str, files: Files, found: Layers) -> Path | None:
-    there = [folder / f"{stem}{ending}" for ending in _ENDINGS if (folder / f"{stem}{ending}").exists()]
+    there = [folder / f"{stem}{ending}" for ending in _ENDINGS if os.path.lexists(folder / f"{stem}{ending}")]
     if len(there) > 1:
         names = " and ".join(files.shown(each) for each in there)
         found.diagnostics.append(
@@ -168,7 +185,15 @@ def _one_of(folder: Path, stem: str, files: Files, found: Layers) -> Path | None
 
 def _collect(path: Path, limit: Path, files: Files, found: Layers, seen: list[Path], chain: tuple[Path, ...]) -> None:
     """Adds what `path` extends, then `path`; a file reached twice keeps its first, lower place."""
-    if path in seen:
+    real = files.real(path)
+    if real in seen:
+        return
+    if not real.is_relative_to(limit):
+        # Its lines would be shown beside whatever is wrong with them.
+        message = f"a link out of the project ({limit.name}/)"
+        hint = "put the file itself here; the configs of a project stand in it"
+        found.diagnostics.append(error("unreadable-file", message, files.start(path), hint))
+        found.broken = True
         return
     node, diagnostics = files.get(path)
     found.diagnostics += diagnostics
@@ -176,11 +201,11 @@ def _collect(path: Path, limit: Path, files: Files, found: Layers, seen: list[Pa
     if node is not None:
         for item in _extended(node, found):
             base = Path(os.path.normpath(path.parent / str(item.value)))
-            if problem := _refusal(base, item, limit, files, (*chain, path)):
+            if problem := _refusal(base, item, limit, files, (*chain, real)):
                 found.diagnostics.append(problem)
             else:
-                _collect(base, limit, files, found, seen, (*chain, path))
-    seen.append(path)
+                _collect(base, limit, files, found, seen, (*chain, real))
+    seen.append(real)
     if node is not None:
         found.nodes.append(node)
 
@@ -198,16 +223,19 @@ def _extended(node: Node, found: Layers) -> Iterator[Node]:
 
 
 def _refusal(base: Path, item: Node, limit: Path, files: Files, chain: tuple[Path, ...]) -> Diagnostic | None:
-    if base in chain:
-        loop = " -> ".join(files.shown(each) for each in (*chain[chain.index(base) :], base))
+    real = files.real(base)
+    if real in chain:
+        loop = " -> ".join(files.shown(each) for each in (*chain[chain.index(real) :], real))
         return error("extends-cycle", f"files extend each other in a circle: {loop}", item.span, "break the circle")
-    if str(item.value).startswith("/") or not files.real(base).is_relative_to(limit):
+    if len(chain) > MAX_EXTENDS:
+        message = f"more than {MAX_EXTENDS} files extend each other"
+        return error("too-deep", message, item.span, "extend them from one file, as a list")
+    if str(item.value).startswith("/") or "://" in str(item.value) or not real.is_relative_to(limit):
         message = f"{item.value} is outside the project ({limit.name}/)"
         return error("extends-outside", message, item.span, "extend files of this project, by relative path")
-    if base.suffix not in _ENDINGS or not base.exists():
-        message = (
-            f"{files.shown(base)} does not exist" if not base.exists() else f"{item.value} is no YAML or JSON file"
-        )
+    there = os.path.exists(base)
+    if base.suffix not in _ENDINGS or not there:
+        message = f"{item.value} is no YAML or JSON file" if there else f"{files.shown(base)} does not exist"
         return error("extends-missing", message, item.span, "paths are relative to the file that extends")
     return None
 

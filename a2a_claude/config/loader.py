@@ -10,7 +10,7 @@ from typing import Any
 
 from a2a_claude.config import checks, fleet, layers
 from a2a_claude.config.agent import Agent
-from a2a_claude.config.diagnostics import Diagnostic, Span, has_errors, warning
+from a2a_claude.config.diagnostics import Diagnostic, Span, error, has_errors, warning
 from a2a_claude.config.inspection import Mention, inspect
 from a2a_claude.config.layers import AgentFile, Files
 from a2a_claude.config.model import Config
@@ -75,12 +75,16 @@ class Fleet:
 def load_fleet(targets: Iterable[Path], options: Options = DEFAULTS, only: Iterable[str] = ()) -> Fleet:
     """Every agent at `targets` (agents folders, agents' folders or files); of them `only` those named, when any is."""
     files = Files()
-    found: dict[Path, AgentFile] = {}
+    found: dict[str, AgentFile] = {}
     diagnostics: list[Diagnostic] = []
     for target in targets:
         agents, problems = layers.find(target, files)
         diagnostics += problems
-        found |= {agent.path.resolve(): agent for agent in agents}
+        for agent in agents:
+            first = found.setdefault(agent.name, agent)
+            if files.real(first.path.parent) != files.real(agent.path.parent):
+                message = f"two agents are named {agent.name}: {files.shown(first.path)} is the other"
+                diagnostics.append(error("two-configs", message, files.start(agent.path), "rename the folder of one"))
     wanted = set(only)
     chosen = sorted((each for each in found.values() if not wanted or each.name in wanted), key=lambda each: each.name)
     loaded = [load(each, files, options) for each in chosen]
@@ -106,10 +110,12 @@ def load(file: AgentFile, files: Files, options: Options = DEFAULTS) -> Loaded:
     """One agent from its files. Nothing is raised for bad input: every problem is a diagnostic."""
     found = layers.layers_of(file, options.profile, files)
     diagnostics = list(found.diagnostics)
-    nodes = [*found.nodes, *(environment_layer(options.environ) if options.environ is not None else [])]
-    root = layers.merge(nodes, diagnostics)
+    root = layers.merge(found.nodes, diagnostics)
+    if options.environ is not None:  # whoever sets the environment need not know what the files say
+        root = layers.merge([root, *environment_layer(options.environ)], [])
     # Where a layer cannot be read, the others are judged one by one: together they would lack what it holds.
-    for layer in found.nodes if found.broken else found.nodes[:-1]:
+    covered = bool(options.settings) or options.environ is not None
+    for layer in found.nodes if found.broken or covered else found.nodes[:-1]:
         diagnostics += _layer_problems(layer, files)
     if found.broken:
         return Loaded(file, root, {}, diagnostics, profile_files=found.profile_files)

@@ -9,7 +9,7 @@ from functools import cache
 from a2a_claude.config.diagnostics import Diagnostic, Span, error
 from a2a_claude.config.node import Entry, Node, Scalar
 from a2a_claude.config.source import Source
-from a2a_claude.config.yaml_reader import read_yaml
+from a2a_claude.config.yaml_reader import MAX_DEPTH, read_yaml
 
 _STEP = re.compile(r'(?:"([^"]+)"|([^.="\[\]]+))(\.|=)')
 
@@ -65,7 +65,7 @@ def setting_layer(option: str) -> tuple[Node | None, list[Diagnostic]]:
     source = Source("--set", option)
     path: list[str] = []
     at = 0
-    while match := _STEP.match(option, at):
+    while (match := _STEP.match(option, at)) and len(path) < MAX_DEPTH:
         path.append(match[1] or match[2])
         at = match.end()
         if match[3] == "=":

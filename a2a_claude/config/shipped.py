@@ -42,9 +42,9 @@ def _text_at(root: Node, path: tuple[str | int, ...]) -> Node | None:
 
 
 def _local(node: Node) -> Path | None:
-    """Where a relative path points to; None for an absolute one."""
+    """Where a relative path points to; None for an absolute one, and for one that a variable completes."""
     text = str(node.value)
-    if text.startswith("/") or node.source.path is None:
+    if text.startswith("/") or "$" in text or node.source.path is None:
         return None
     return Path(os.path.normpath(node.source.path.parent / text))
 
@@ -53,8 +53,10 @@ def _file(path: Path, node: Node, limit: Path, files: dict[str, Path], diagnosti
     place = f"memory/{path.name}"
     if problem := _problem(path, limit, node.span):
         diagnostics.append(problem)
-    elif not path.is_file():
+    elif not os.path.isfile(path):
         diagnostics.append(_missing(node, "a file"))
+    elif path.stat().st_size > MAX_BYTES:
+        diagnostics.append(_too_large(node))
     else:
         files[place] = path
     return place
@@ -70,38 +72,68 @@ def _skill(
     place = f"memory/skills/{path.name}"
     if problem := _problem(path, limit, node.span):
         diagnostics.append(problem)
-    elif not (path / "SKILL.md").is_file():
+    elif not os.path.isfile(path / "SKILL.md"):
         diagnostics.append(_missing(node, "a folder with a SKILL.md"))
+    elif any(each.startswith(f"{place}/") or each == "memory/skills" for each in files):
+        message = f"two files would be shipped as {place}"
+        diagnostics.append(error("memory-file", message, node.span, "rename the folder of one"))
     else:
-        size = 0
-        for number, each in enumerate(_skill_files(path)):
-            if problem := _problem(each, limit, node.span):
-                diagnostics.append(problem)
-                break
-            size += each.stat().st_size
-            if number >= MAX_FILES or size > MAX_BYTES:
-                message = f"{node.value} is larger than {MAX_FILES} files or {MAX_BYTES >> 20} MiB"
-                diagnostics.append(error("memory-file", message, node.span, "ship less, or mount it"))
-                break
-            files[f"{place}/{each.relative_to(path).as_posix()}"] = each
+        _skill_folder(path, place, node, limit, files, diagnostics)
     return place
 
 
+def _skill_folder(
+    folder: Path, place: str, node: Node, limit: Path, files: dict[str, Path], diagnostics: list[Diagnostic]
+) -> None:
+    size = 0
+    for number, each in enumerate(_skill_files(folder)):
+        if problem := _problem(each, limit, node.span) or _unshippable(each, node.span):
+            diagnostics.append(problem)
+            return
+        size += each.stat().st_size
+        if number >= MAX_FILES or size > MAX_BYTES:
+            diagnostics.append(_too_large(node))
+            return
+        files[f"{place}/{each.relative_to(folder).as_posix()}"] = each
+
+
 def _skill_files(folder: Path) -> Iterator[Path]:
+    """Also links to folders, which are not followed."""
     yield folder / "SKILL.md"
     for name in _SKILL_FOLDERS:
+        if os.path.islink(folder / name):
+            yield folder / name
         for parent, folders, names in os.walk(folder / name):
             folders.sort()
+            yield from (Path(parent) / each for each in folders if os.path.islink(Path(parent) / each))
             yield from (Path(parent) / each for each in sorted(names))
 
 
 def _problem(path: Path, limit: Path, span: Span) -> Diagnostic | None:
-    if path.resolve().is_relative_to(limit):
+    try:
+        inside = Path(os.path.realpath(path)).is_relative_to(limit)
+    except (OSError, ValueError):  # too long, or holds a NUL
+        inside = False
+    if inside:
         return None
     hint = "ship files of this project, by relative path and without links out of it"
     return error("memory-file", f"{path.name} is outside the project ({limit.name}/)", span, hint)
 
 
+def _unshippable(path: Path, span: Span) -> Diagnostic | None:
+    if not path.name.isprintable():
+        hint = "name files in UTF-8, without control characters"
+        return error("memory-file", f"{path.name!r} is no file name for every format", span, hint)
+    if not os.path.isfile(path):
+        return error("memory-file", f"{path.name} is no plain file", span, "ship plain files, no links to folders")
+    return None
+
+
 def _missing(node: Node, what: str) -> Diagnostic:
     message = f"{node.value} is not {what}, so it is left out"
     return warning("memory-file", message, node.span, "paths are relative to the file that names them")
+
+
+def _too_large(node: Node) -> Diagnostic:
+    message = f"{node.value} is larger than {MAX_FILES} files or {MAX_BYTES >> 20} MiB"
+    return error("memory-file", message, node.span, "ship less, or mount it")

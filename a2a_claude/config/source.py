@@ -85,19 +85,27 @@ def read(path: Path, name: str) -> Source:
     return source
 
 
+def read_regular(path: Path, limit: int) -> bytes | None:
+    """At most `limit` + 1 bytes of a plain file; None when it is no plain file. Raises OSError.
+
+    Neither a pipe hangs it, nor does it open a device.
+    """
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        return None
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(descriptor, "rb") as file:
+        return file.read(limit + 1) if stat.S_ISREG(os.fstat(descriptor).st_mode) else None
+
+
 def _read_bytes(path: Path, name: str) -> bytes:
     start = Span(Source(name, ""), 0, 0, 0, 0)
     try:
-        # O_NONBLOCK: a pipe planted in the folder must not hang the compiler.
-        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise Unreadable(
-                    error("unreadable-file", "not a regular file", start, "put the config into a plain file")
-                )
-            data = file.read(MAX_BYTES + 1)
+        data = read_regular(path, MAX_BYTES)
     except OSError as problem:
         message = f"cannot be read: {problem.strerror}"
         raise Unreadable(error("unreadable-file", message, start, "check that it exists and may be read")) from None
+    if data is None:
+        raise Unreadable(error("unreadable-file", "not a regular file", start, "put the config into a plain file"))
     if len(data) > MAX_BYTES:
         hint = "split it into layers with extends, or move long texts out"
         raise Unreadable(error("file-too-large", f"larger than {MAX_BYTES >> 20} MiB", start, hint))

@@ -12,7 +12,7 @@ from a2a_claude.config.diagnostics import Diagnostic, Span, error, warning
 from a2a_claude.config.inspection import Mention
 from a2a_claude.config.node import Entry, Node, dotted
 from a2a_claude.config.node import Path as ConfigPath
-from a2a_claude.config.references import Reference, resolve
+from a2a_claude.config.references import Reference, references, resolve
 
 _NAMED: tuple[ConfigPath, ...] = (
     ("agentCard", "signing", "privateKeyJwkEnvVar"),
@@ -73,8 +73,8 @@ def lookup(environ: Mapping[str, str]) -> Callable[[str], str | None]:
         named = [Path(environ[f"{name}_FILE"])] if environ.get(f"{name}_FILE") else []
         for path in [*(folder / name for folder in folders), *named]:
             try:
-                return path.read_text("utf-8").removesuffix("\n").removesuffix("\r")
-            except (OSError, UnicodeDecodeError):
+                return path.read_bytes().decode("utf-8").removesuffix("\n").removesuffix("\r")
+            except (OSError, ValueError):  # not there, not UTF-8, or no path at all
                 continue
         return environ.get(name)
 
@@ -91,18 +91,24 @@ def resolve_document(
     """
     out: dict[str, Any] = _copy(document)
     diagnostics: list[Diagnostic] = []
-    for path in dict.fromkeys(each.path for each in mentions):
-        span = next(each.span for each in mentions if each.path == path)
-        parent: Any = out
-        for step in path[:-1]:
-            parent = parent[step]
-        value, missing = resolve(parent[path[-1]], find)
+    places: dict[ConfigPath, Span] = {}
+    for each in mentions:
+        places.setdefault(each.path, each.span)
+    without_token: list[ConfigPath] = []
+    for path, span in places.items():
+        parent = _at(out, path[:-1])
+        text = parent[path[-1]]
+        value, missing = resolve(text, find)
         parent[path[-1]] = value
-        if path == _MODEL and (missing or not value.strip()):
+        # An empty value is as good as none where the agent can do without one.
+        blank = not value.strip() and (path == _MODEL or _is_token(path))
+        if path == _MODEL and (missing or blank):
             del parent[path[-1]]
-        elif _is_token(path) and (missing or not value.strip()):
-            _at(out, path[:-2]).pop("auth")
-        diagnostics += [_unset(each, path, span) for each in missing]
+        elif _is_token(path) and (missing or blank):
+            without_token.append(path[:-2])
+        diagnostics += [_unset(each, path, span) for each in (references(text) if blank else missing)]
+    for path in without_token:
+        del _at(out, path)["auth"]
     return out, diagnostics
 
 
