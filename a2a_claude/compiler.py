@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+import orjson
+
 from a2a_claude import __version__
 from a2a_claude.config.agent import Agent
 from a2a_claude.config.schema import SCHEMA_VERSION
@@ -148,7 +150,7 @@ class Plan:
             "layers": dict(sorted(layers.items())),
             "outputs": dict(sorted(outputs.items())),
         }
-        return (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode()
+        return orjson.dumps(content, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
 
 def plan(folder: Path, agents: Iterable[Agent], outputs: dict[str, Output], scope: Scope) -> Plan:

@@ -9,6 +9,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+import orjson
+
 from a2a_claude.config.agent import Agent
 from a2a_claude.targets import Artifact, Unrenderable
 from a2a_claude.targets.template import Quoted, fill
@@ -21,10 +23,14 @@ _MEANINGFUL = frozenset({"outPath", "__toString"})
 _NO_TEXT = re.compile("[\0\ud800-\udfff]")
 _LARGEST = 2**63
 
+# What may be in the JSON of a document that _check refuses: most documents need no closer look.
+_SUSPECT = re.compile(rb'\\u0000|"(?:outPath|__toString|_type)"|[0-9]{19}|\Aunserializable\Z')
+
 
 def render(agent: Agent) -> list[Artifact]:
     """`module.nix`. Raises Unrenderable for what Nix cannot read back from agent.json or write in a string."""
-    _check(agent.document, "")
+    if _SUSPECT.search(_serialized(agent.document)):
+        _check(agent.document, "")
     text = fill(
         "nix/module.nix",
         name=string(agent.name, "name"),
@@ -32,6 +38,13 @@ def render(agent: Agent) -> list[Artifact]:
         files=[{"name": string(path, "memory"), "path": string(f"/{path}", "memory")} for path in sorted(agent.files)],
     )
     return [Artifact("module.nix", text)]
+
+
+def _serialized(document: Mapping[str, Any]) -> bytes:
+    try:
+        return orjson.dumps(document)
+    except TypeError:  # half a surrogate pair, or a number beyond 64 bits
+        return b"unserializable"
 
 
 def string(text: str, origin: str) -> Quoted:

@@ -23,7 +23,7 @@ class HostPath:
 
     def is_in(self, *folders: str) -> bool:
         """Whether it is one of `folders` or below."""
-        return any(PurePosixPath(self.text).is_relative_to(each) for each in folders)
+        return any(self.text == each or self.text.startswith(each.rstrip("/") + "/") for each in folders)
 
 
 def config_file(agent: Agent) -> str:

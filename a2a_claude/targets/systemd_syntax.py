@@ -17,6 +17,10 @@ from a2a_claude.targets.template import Quoted
 _PLAIN = re.compile(r"[A-Za-z0-9_./@,+=-]+")
 _NOT_IN_PROGRAMS = frozenset("\"'\\$")
 _IN_URLS = "%:/?#[]@!$&()*+,;=-._~"
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
+# systemd ignores a whole line that holds one of these (unichar_is_valid in its utf8.c).
+_NONCHARACTERS = "".join(chr(plane << 16 | code) for plane in range(17) for code in (0xFFFE, 0xFFFF))
+_NO_CHARACTER = re.compile(f"[\ud800-\udfff\ufdd0-\ufdef{_NONCHARACTERS}]")
 _GLOB = frozenset("*?[\\")
 
 
@@ -104,13 +108,10 @@ def comment(text: str) -> Quoted:
 
 
 def _check(text: str, origin: str) -> None:
-    for each in text:
-        code = ord(each)
-        if code < 0x20 or 0x7F <= code < 0xA0:
-            raise Unrenderable(origin, f"has the control character U+{code:04X}", "remove it")
-        # systemd ignores a whole line that holds one of these (unichar_is_valid in its utf8.c).
-        if 0xD800 <= code < 0xE000 or 0xFDD0 <= code < 0xFDF0 or code & 0xFFFE == 0xFFFE:
-            raise Unrenderable(origin, f"has U+{code:04X}, which is no character", "remove it")
+    if found := _CONTROL.search(text):
+        raise Unrenderable(origin, f"has the control character U+{ord(found[0]):04X}", "remove it")
+    if found := _NO_CHARACTER.search(text):
+        raise Unrenderable(origin, f"has U+{ord(found[0]):04X}, which is no character", "remove it")
 
 
 def _absolute(text: str, origin: str) -> str:
