@@ -22,6 +22,9 @@ from granian.constants import Interfaces
 from granian.server.embed import Server as Granian
 
 from a2a_claude.a2a.app import App
+from a2a_claude.a2a.lifecycle import Lifecycle
+from a2a_claude.config.agent import Agent
+from a2a_claude.store import Store
 
 JSON = {"Content-Type": "application/json"}
 V1 = {**JSON, "A2A-Version": "1.0"}
@@ -30,7 +33,7 @@ V1 = {**JSON, "A2A-Version": "1.0"}
 class Running:
     """A started server: `url` without a trailing slash, `app`, and `stop()`, which waits until it has ended."""
 
-    def __init__(self, make: Callable[[], App]) -> None:
+    def __init__(self, make: Callable[[], App | Awaitable[App]]) -> None:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
@@ -64,7 +67,8 @@ class Running:
 
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self.app = self._make()
+        made = self._make()
+        self.app = made if isinstance(made, App) else await made
         self._granian = Granian(
             self.app, address="127.0.0.1", port=self.port, interface=Interfaces.ASGI, log_enabled=False
         )
@@ -72,7 +76,7 @@ class Running:
 
 
 @contextlib.contextmanager
-def running(make: Callable[[], App]) -> Iterator[Running]:
+def running(make: Callable[[], App | Awaitable[App]]) -> Iterator[Running]:
     """A server for the length of a `with` block."""
     server = Running(make)
     try:
@@ -162,6 +166,13 @@ def sdk_handler(executor: AgentExecutor | None = None) -> DefaultRequestHandlerV
         push_config_store=InMemoryPushNotificationConfigStore(),
         agent_card=pb.AgentCard(name="a", description="d", version="1", capabilities=capabilities),
     )
+
+
+async def lifecycle_handler(agent: Agent, executor: AgentExecutor | None = None) -> Lifecycle:
+    """The server's own handler, over a store in memory."""
+    handler = Lifecycle(executor or Scripted(), await Store.open(":memory:"), agent.config.server.limits)
+    await handler.start()
+    return handler
 
 
 class Ann(User):

@@ -14,7 +14,7 @@ import httpx
 import orjson
 import pytest
 
-from a2a_claude.a2a.app import make_app
+from a2a_claude.a2a.app import App, make_app
 from tests.a2a_support import (
     JSON,
     V1,
@@ -22,6 +22,7 @@ from tests.a2a_support import (
     Client,
     Running,
     events,
+    lifecycle_handler,
     running,
     sdk_handler,
     user_message,
@@ -39,10 +40,15 @@ DOCUMENT = {
 HOOK = "https://example.com/hook"
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[Running]:
+@pytest.fixture(scope="module", params=["a2a-sdk", "lifecycle"])
+def server(request: pytest.FixtureRequest) -> Iterator[Running]:
     agent = make_agent(DOCUMENT)
-    with running(lambda: make_app(agent, sdk_handler(), middleware=[AsAnn()])) as started:
+
+    async def make() -> App:
+        handler = sdk_handler() if request.param == "a2a-sdk" else await lifecycle_handler(agent)
+        return make_app(agent, handler, middleware=[AsAnn()])
+
+    with running(make) as started:
         yield started
 
 
@@ -359,7 +365,6 @@ def test_a_bad_message_is_refused_by_the_name_of_its_field(client: Client, param
         {"message": {"message_id": "work-s", "role": 1, "parts": [{"text": "snake_case and numbers"}]}},
         _message(contextId="", taskId=""),
     ],
-    ids=lambda params: str(params)[:60],
 )
 def test_what_protojson_allows_is_accepted(client: Client, params: Any) -> None:
     answer = client.rpc("SendMessage", params).json()
@@ -618,7 +623,8 @@ def test_a_body_must_be_an_object(client: Client, path: str) -> None:
 
 def test_a_task_id_may_hold_any_character(client: Client) -> None:
     for raw in ("a%2Fb", "a:b", "a%3Acancel", "a%20%C3%A9", "pushNotificationConfigs"):
-        assert rest(client, "GET", f"/tasks/{raw}").json()["error"]["message"] == "Task not found"
+        error = rest(client, "GET", f"/tasks/{raw}").json()["error"]
+        assert error["details"][0]["reason"] == "TASK_NOT_FOUND"
 
 
 # --- the faults of a2a-sdk 1.3.0's server -----------------------------------------------------------------------------
