@@ -10,40 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from a2a_claude.config.agent import Agent
-from a2a_claude.config.references import BadReference, Reference, parse
-from a2a_claude.targets import Unrenderable, config, nix, systemd, systemd_syntax
-from a2a_claude.targets.template import Quoted
-from tests.nix.installation import HERE, PROJECT, Nix, library_of, nix_of
+from a2a_claude.targets import config, nix, systemd
+from tests.nix.hosts import Host
+from tests.nix.installation import HERE, PROJECT, library_of, nix_of
 from tests.support import make_agent
 from tests.systemd_oracle import Dump, systemd_of
-
-PRINTABLE = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs", "Cn", "Co"]), min_size=1, max_size=30)
-SPECIAL = st.text(st.sampled_from("""ab/%$\\"':;#{}-?_ é"""), min_size=1, max_size=20)
-
-
-class Host:
-    """Evaluates hosts with the module, by one Nix and one nixpkgs lib."""
-
-    def __init__(self, installed: Nix, library: Path) -> None:
-        self.nix = installed
-        self.library = library
-
-    def expression(self, *modules: str) -> str:
-        """The expression for a host with modules, each a path or an expression in parentheses."""
-        listed = " ".join(modules)
-        return f"(import {HERE}/host.nix {{ lib = import {self.library}; modules = [ {listed} ]; }})"
-
-    def of(self, *modules: str) -> Any:
-        """What the tests look at of such a host."""
-        return self.nix.evaluate(f"{self.expression(*modules)}.shown")
-
-    def of_agents(self, agents: str) -> Any:
-        """The same for a host with these agents and nothing else."""
-        return self.of(f"{{ services.a2a-claude.agents = {{ {agents} }}; }}")
 
 
 @pytest.fixture(scope="module", params=["machine-stub", "machine-nixpkgs", "trixie-stub", "trixie-nixpkgs"])
@@ -348,83 +321,3 @@ def test_credentials_and_declared_secrets_need_no_repeating(host: Host) -> None:
         "CLAUDE_CODE_OAUTH_TOKEN": "/etc/a2a-claude/one/secrets/CLAUDE_CODE_OAUTH_TOKEN",
         "LINEAR": "/etc/a2a-claude/one/secrets/LINEAR",
     }
-
-
-# --- quoting ----------------------------------------------------------------------------------------------------------
-
-
-def quoted(text: str, by: str) -> Quoted | None:
-    """What the systemd target writes, None when it refuses."""
-    try:
-        match by:
-            case "line":
-                return systemd_syntax.line(text, "x")
-            case _:
-                return systemd_syntax.word(text, "x")
-    except Unrenderable:
-        return None
-
-
-@settings(max_examples=5, deadline=None)
-@given(texts=st.lists(PRINTABLE | SPECIAL, min_size=60, max_size=60))
-def test_units_are_quoted_like_the_systemd_target_does(host: Host, texts: list[str]) -> None:
-    batch = {by: [each for each in texts if quoted(each, by)] for by in ("line", "word")}
-    (host.nix.folder / "texts.json").write_text(json.dumps(batch))
-    made = host.nix.evaluate(f"""
-        let
-          systemd = import {PROJECT}/nix/systemd.nix {{ lib = import {host.library}; }};
-          texts = builtins.fromJSON (builtins.readFile {host.nix.folder}/texts.json);
-        in {{
-          line = map systemd.line texts.line;
-          word = map systemd.word texts.word;
-        }}
-    """)
-    assert made == {by: [quoted(each, by) for each in of] for by, of in batch.items()}
-
-
-@pytest.mark.parametrize("function", ["line", "word"])
-def test_a_line_break_does_not_reach_a_unit(host: Host, function: str) -> None:
-    said = host.nix.refusal(
-        f'(import {PROJECT}/nix/systemd.nix {{ lib = import {host.library}; }}).{function} "/a\\nB=c"'
-    )
-    assert "control character" in said
-
-
-@settings(max_examples=5, deadline=None)
-@given(
-    texts=st.lists(
-        st.lists(st.sampled_from(["$$", "$", "${A}", "${B_1:-x y}", "${C:?no}", "$D", "{", "}", "a", "/", " "])).map(
-            "".join
-        ),
-        min_size=60,
-        max_size=60,
-    )
-)
-def test_references_are_read_like_the_compiler_does(host: Host, texts: list[str]) -> None:
-    wanted = {}
-    for text in texts:
-        try:
-            wanted[text] = [each if isinstance(each, str) else as_nix(each) for each in merged(parse(text))]
-        except BadReference:
-            continue
-    (host.nix.folder / "texts.json").write_text(json.dumps(list(wanted)))
-    made = host.nix.evaluate(f"""
-        map (import {PROJECT}/nix/references.nix {{ lib = import {host.library}; }}).parse
-          (builtins.fromJSON (builtins.readFile {host.nix.folder}/texts.json))
-    """)
-    assert [merged(each) for each in made] == list(wanted.values())
-
-
-def as_nix(reference: Reference) -> dict[str, str | None]:
-    return {"name": reference.name, "default": reference.default}
-
-
-def merged(pieces: list[Any]) -> list[Any]:
-    """Neighbouring literals as one."""
-    found: list[Any] = []
-    for each in pieces:
-        if isinstance(each, str) and found and isinstance(found[-1], str):
-            found[-1] += each
-        else:
-            found.append(each)
-    return found

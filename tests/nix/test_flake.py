@@ -136,14 +136,20 @@ def test_the_package_runs(flake: Flake) -> None:
 
 
 def test_a_folder_is_an_agent_when_it_holds_a_config_that_git_knows(flake: Flake) -> None:
-    for name in ["second", "_layer", ".hidden", "Upper", "third", "seed"]:
+    for name in ["second", "_layer", ".hidden", "Up", "third", "legacy"]:
         (flake.project / "agents" / name).mkdir()
-    for path in ["second/agent.yml", "_layer/agent.yaml", ".hidden/agent.yaml", "Upper/agent.yaml", "seed/config.json"]:
+    for path in [
+        "second/agent.yml",
+        "_layer/agent.yaml",
+        ".hidden/agent.yaml",
+        "Upper/agent.yaml",
+        "legacy/config.json",
+    ]:
         (flake.project / "agents" / path).write_text('{"server": {"port": 4000}}')
     (flake.project / "agents/third/notes.md").write_text("no config")
     assert flake.apps() == ["example", "reviewer"]
     flake.track()
-    assert flake.apps() == ["example", "reviewer", "second", "seed"]
+    assert flake.apps() == ["example", "legacy", "reviewer", "second"]
 
 
 def test_an_invalid_agent_fails_with_its_diagnostics(flake: Flake) -> None:
