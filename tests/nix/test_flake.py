@@ -142,7 +142,7 @@ def test_a_folder_is_an_agent_when_it_holds_a_config_that_git_knows(flake: Flake
         "second/agent.yml",
         "_layer/agent.yaml",
         ".hidden/agent.yaml",
-        "Upper/agent.yaml",
+        "Up/agent.yaml",
         "legacy/config.json",
     ]:
         (flake.project / "agents" / path).write_text('{"server": {"port": 4000}}')
