@@ -145,6 +145,12 @@ class Engine:
                 await self.executor.execute(self._request(turn), queue)
                 await self._ended(turn)
         except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if not turn.stopped and task and task.cancelling():
+                # Nobody but the end of the event loop cancels a turn from outside.
+                self.stopping = True
+                self.turns.stop()
+                raise
             if not turn.stopped:
                 logger.exception("Task %s: the executor cancelled itself", live.id)
                 await self._failed(turn, error)

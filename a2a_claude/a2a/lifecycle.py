@@ -83,7 +83,7 @@ class Lifecycle(RequestHandler):
     ) -> None:
         """`check_url` vets a webhook's URL at registration and raises InvalidParamsError."""
         turns = Turns(limits.max_concurrent_tasks, limits.max_queued_tasks)
-        self._store = store
+        self.store = store
         self._engine = Engine(executor, store, turns, limits.max_history_length)
         self._endings = Endings(self._engine)
         self._queries = Queries(store, limits.max_history_length)
@@ -111,7 +111,7 @@ class Lifecycle(RequestHandler):
 
     def stats(self) -> Stats:
         """For health and metrics."""
-        tasks = {codec.STATE_NAMES[state]: count for state, count in self._store.count_by_state().items()}
+        tasks = {codec.STATE_NAMES[state]: count for state, count in self.store.count_by_state().items()}
         streams = sum(len(live.subscribers) for live in self._engine.tasks.values())
         return Stats(tasks, self._engine.turns.queued, self._engine.turns.running, streams)
 

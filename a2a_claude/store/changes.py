@@ -63,6 +63,14 @@ def put_push_config(key: int, owner: str, created: int, config: PushConfig) -> C
     )
 
 
+def set_told(key: int, config_id: str, seq: int) -> Change:
+    """A webhook has been notified of its task's changes up to `seq`."""
+    return (
+        "UPDATE push_configs SET told = ? WHERE task = ? AND id = ? AND ifnull(told, -1) < ?",
+        (seq, key, config_id, seq),
+    )
+
+
 def delete_push_config(key: int, config_id: str) -> Change:
     """Forgets a webhook."""
     return "DELETE FROM push_configs WHERE task = ? AND id = ?", (key, config_id)

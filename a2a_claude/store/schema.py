@@ -51,7 +51,7 @@ MIGRATIONS = (
     ) WITHOUT ROWID;
     CREATE TABLE push_configs (
         task INTEGER NOT NULL, id TEXT NOT NULL, owner TEXT NOT NULL, version TEXT NOT NULL, created INTEGER NOT NULL,
-        json BLOB NOT NULL,
+        json BLOB NOT NULL, told INTEGER,
         PRIMARY KEY (task, id)
     ) WITHOUT ROWID;
     CREATE TABLE sessions (

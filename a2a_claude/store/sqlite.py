@@ -151,6 +151,10 @@ class Store:
         """The webhooks of a task, oldest first: for the sender, which has the key from an EventRecord."""
         return self._read(reads.push_configs, task_key)
 
+    def untold_webhooks(self) -> list[tuple[int, str, str, str]]:
+        """Webhooks that missed a change, as (task key, task id, owner, config id): for the sender, after a restart."""
+        return self._read(reads.untold_webhooks)
+
     def session(self, context_id: str, owner: str) -> Session | None:
         """The session of a principal's context."""
         return self._read(reads.session, context_id, owner)
