@@ -80,7 +80,7 @@ class Systemd:
 
 
 def _units(text: str) -> Iterator[tuple[str, Dump]]:
-    for part in re.split(r"^\s*(?:->|→) Unit ", text, flags=re.MULTILINE)[1:]:
+    for part in re.split(r"^\s*(?:->|→) (?:Unit|Job) ", text, flags=re.MULTILINE)[1:]:
         name, _, body = part.partition(":\n")
         dump: Dump = defaultdict(list)
         for key, value in re.findall(r"^\t+([A-Za-z ]+): (.*)$", body, flags=re.MULTILINE):
