@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import sys
 from importlib import import_module
 
 import click
@@ -15,11 +17,23 @@ COMMANDS = {
     "explain": "Explain a rule, with an example.",
     "schema": "Print the JSON Schema of an agent config.",
     "init": "Write a commented agent to start from.",
+    "serve": "Serve an agent over A2A.",
+    "healthcheck": "Ask a server on this machine whether it is ready.",
+    "call": "Send a message to an agent and print what it answers.",
+    "card": "Print the card of an agent.",
+    "cancel": "Cancel a task of an agent.",
 }
+_OF_GROUP = ("-h", "--help", "-v", "--version")
 
 
 class Commands(click.Group):
     """Lists commands without importing them, so that `--help` starts fast."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Options without a command are those of `serve`, as `a2a-claude --config FILE` always was."""
+        if args and args[0].startswith("-") and args[0] not in _OF_GROUP:
+            args = ["serve", *args]
+        return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -39,3 +53,7 @@ class Commands(click.Group):
 @click.version_option(__version__, "-v", "--version", prog_name="a2a-claude")
 def main() -> None:
     """A declarative agent config becomes a hardened Claude agent that other agents call over A2A."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # Names of files need not be UTF-8, and terminals neither; what cannot be printed is shown as an escape.
+            stream.reconfigure(errors="backslashreplace")

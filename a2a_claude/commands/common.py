@@ -46,9 +46,11 @@ def config_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def load(paths: Iterable[str], profile: str | None, settings: tuple[str, ...], only: Iterable[str] = ()) -> Fleet:
     """The agents at `paths`; `agents/` when none is given. Exits 2 when an agent in `only` is not there."""
+    if "" in paths:
+        fail("a path is empty", "give an agents folder, an agent's folder or its file")
     targets = [Path(each) for each in paths] or [Path("agents")]
     for target in targets:
-        if not target.exists():
+        if not os.path.lexists(target):
             fail(f"{target} does not exist", "give an agents folder, an agent's folder or its file")
     fleet = load_fleet(targets, Options(profile, settings), only)
     names = {each.file.name for each in fleet.loaded}
@@ -63,10 +65,11 @@ def fail(message: str, hint: str) -> None:
     raise SystemExit(USAGE)
 
 
-def report(diagnostics: Iterable[Diagnostic], form: str, strict: bool) -> bool:
+def report(diagnostics: Iterable[Diagnostic], form: str, strict: bool, aside: bool = False) -> bool:
     """Prints every problem, sorted, and gives whether the config is accepted.
 
-    Text goes to standard error, in colour on a terminal; the other forms go to standard output.
+    Text goes to standard error, in colour on a terminal; the other forms go to standard output, or also to standard
+    error (`aside`) where the command prints something else.
     """
     from a2a_claude.config import report as reports
 
@@ -77,5 +80,5 @@ def report(diagnostics: Iterable[Diagnostic], form: str, strict: bool) -> bool:
         if any(count(found).values()):
             click.echo(reports.summary(found), err=True)
     else:
-        click.echo(reports.FORMATS[form](found), nl=False)
+        click.echo(reports.FORMATS[form](found), nl=False, err=aside)
     return not has_errors(found)

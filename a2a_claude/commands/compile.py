@@ -11,10 +11,11 @@ from pathlib import Path
 import click
 
 from a2a_claude.commands.common import DRIFT, INVALID, config_options, fail, load, report
-from a2a_claude.compiler import Output, OutputError, Plan, Scope, diff, plan, render, write
+from a2a_claude.compiler import Output, Plan, Scope, diff, is_outdated, plan, render, write
 from a2a_claude.config.diagnostics import Diagnostic, error
 from a2a_claude.config.loader import Fleet, Loaded
 from a2a_claude.config.node import Entry
+from a2a_claude.output_folder import MANIFEST, OutputError, exclusive
 from a2a_claude.targets import TARGETS, Unrenderable
 
 
@@ -47,23 +48,24 @@ def command(
     """
     fleet = load(paths, profile, settings, only)
     chosen = targets or tuple(TARGETS)
-    outputs, refusals = _render(fleet, chosen)
-    if not report([*fleet.diagnostics, *refusals], form, strict):
-        raise SystemExit(INVALID)
-    scope = Scope(frozenset(only) if only else None, frozenset(chosen))
     try:
-        made = plan(output, fleet.agents, outputs, scope)
+        outputs, refusals = _render(fleet, chosen)
+        if not report([*fleet.diagnostics, *refusals], form, strict):
+            raise SystemExit(INVALID)
+        scope = Scope(frozenset(only) if only else None, frozenset(chosen))
         if check:
-            _check(made)
+            _check(plan(output, fleet.agents, outputs, scope))
             return
-        if made.edited and not force:
-            _refuse(made)
-        changed = write(made, prune)
+        with exclusive(output):
+            made = plan(output, fleet.agents, outputs, scope)
+            if made.edited and not force:
+                _refuse(made)
+            changed = write(made, prune, force)
     except OutputError as problem:
         fail(str(problem), problem.hint)
         return
     if form == "text":
-        _tell(made, changed, prune)
+        _tell(made, changed, set() if force else made.touched, prune)
 
 
 def _render(fleet: Fleet, targets: Iterable[str]) -> tuple[dict[str, Output], list[Diagnostic]]:
@@ -97,7 +99,7 @@ def _refusal(loaded: Loaded, problem: Unrenderable) -> Diagnostic:
 
 def _check(made: Plan) -> None:
     different = made.paths("new", "stale", "edited", "gone")
-    if not different:
+    if not different and not is_outdated(made):
         click.echo(f"{made.folder} is current: {len(made.outputs)} files")
         return
     for line in diff(made):
@@ -105,6 +107,8 @@ def _check(made: Plan) -> None:
     kinds = {"new": "missing", "stale": "stale", "edited": "edited by hand", "gone": "of no agent any more"}
     for path in different:
         click.echo(f"{made.folder / path}: {kinds[made.states[path]]}", err=True)
+    if not different:
+        click.echo(f"{made.folder / MANIFEST}: stale", err=True)
     raise SystemExit(DRIFT)
 
 
@@ -115,12 +119,14 @@ def _refuse(made: Plan) -> None:
     raise SystemExit(DRIFT)
 
 
-def _tell(made: Plan, changed: int, prune: bool) -> None:
+def _tell(made: Plan, changed: int, touched: set[str], prune: bool) -> None:
     for name, paths in groupby(sorted(made.outputs), key=lambda path: path.split("/", 1)[0]):
         click.echo(f"{made.folder / name}: {', '.join(path.removeprefix(f'{name}/') for path in paths)}")
     if made.gone and not prune:
         click.echo(f"{len(made.gone)} files belong to no agent any more; remove them with --prune:")
         for path in made.gone:
             click.echo(f"  {made.folder / path}")
+    for path in sorted(touched) if prune else ():
+        click.echo(f"{made.folder / path}: edited by hand, removed only with --force")
     count = len(made.agents)
     click.echo(f"{count} agent{'s' if count != 1 else ''} compiled into {made.folder}: {changed} files changed")

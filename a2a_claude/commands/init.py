@@ -23,7 +23,7 @@ def command(name: str, agents: Path) -> None:
     if not AGENT_NAME.match(name):
         fail(f"{name!r} cannot name an agent", "use a lower case letter, then letters, digits and hyphens, at most 63")
     place = agents / name
-    if place.exists():
+    if os.path.lexists(place):
         fail(f"{place} is there already", "choose another name")
     schema = folder("schema") / "agent.draft-07.schema.json"
     text = (folder("templates") / "init" / "agent.yaml").read_text("utf-8")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import click
 
 from a2a_claude.commands.common import INVALID, config_options, fail, load, report
+from a2a_claude.config.layers import AGENT_NAME
 from a2a_claude.config.loader import Loaded
 from a2a_claude.config.node import Entry, Node, dotted
 from a2a_claude.config.node import Path as ConfigPath
@@ -28,12 +30,14 @@ def command(
     References to variables stay as they are written. With --origins each value stands beside the layer that won, and
     the layers that it overrode.
     """
-    named = (Path(folder) / agent).exists()
-    if not named and not Path(agent).exists():
+    named = AGENT_NAME.match(agent) is not None and os.path.lexists(Path(folder) / agent)
+    if not named and not (agent and os.path.lexists(agent)):
         fail(f"no agent is named {agent}", f"give a name in {folder}/, or a path")
     fleet = load([str(Path(folder) / agent) if named else agent], profile, settings)
-    if not report(fleet.diagnostics, form, strict):
+    if not report(fleet.diagnostics, form, strict, aside=True):
         raise SystemExit(INVALID)
+    if len(fleet.loaded) != 1:
+        fail(f"{len(fleet.loaded)} agents are at {agent}", "show one of them")
     for loaded in fleet.loaded:
         if origins:
             for line in _origins(loaded):
