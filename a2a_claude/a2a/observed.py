@@ -1,0 +1,33 @@
+"""`Observed`: an executor whose turns are timed, and whose log lines carry the ids of the task."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from a2a.server.agent_execution import AgentExecutor, RequestContext
+from a2a.server.events.event_queue import EventQueue
+
+from a2a_claude.observe.logs import bound
+
+
+class Observed(AgentExecutor):
+    """Runs another executor; `timed` gets the seconds that each turn took, however it ended."""
+
+    def __init__(self, executor: AgentExecutor, timed: Callable[[float], None]) -> None:
+        self._executor = executor
+        self._timed = timed
+
+    async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
+        """One turn."""
+        started = time.monotonic()
+        with bound(task_id=context.task_id or "", context_id=context.context_id or ""):
+            try:
+                await self._executor.execute(context, event_queue)
+            finally:
+                self._timed(time.monotonic() - started)
+
+    async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
+        """Cancels a turn."""
+        with bound(task_id=context.task_id or "", context_id=context.context_id or ""):
+            await self._executor.cancel(context, event_queue)

@@ -1,0 +1,215 @@
+"""`a2a-claude serve`: an agent answers over A2A."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from a2a_claude.commands.common import INVALID, USAGE, _profile, fail, report
+from a2a_claude.commands.runtime import require_runtime
+from a2a_claude.config.agent import Agent
+from a2a_claude.config.diagnostics import Diagnostic, tidy
+from a2a_claude.config.loader import Loaded, Options, load_fleet
+from a2a_claude.config.model import Config
+from a2a_claude.config.node import Path as ConfigPath
+from a2a_claude.config.variables import lookup, resolve_document
+
+logger = logging.getLogger(__name__)
+
+EXECUTORS = ("scripted", "scripted-working")
+# What only Claude needs: a scripted agent runs without its variables.
+_OF_CLAUDE = frozenset({"claude", "events", "mcp", "memory", "session", "subAgents"})
+# Flag -> config path, and whether the value may hold references (then its dollars are doubled: a flag is literal).
+_FLAGS: dict[str, tuple[str, bool]] = {
+    "hostname": ("server.hostname", False),
+    "advertise_host": ("server.advertiseHost", False),
+    "workspace": ("claude.workingDirectory", True),
+    "model": ("claude.model", True),
+    "permission_mode": ("claude.permissionMode", False),
+    "agent_name": ("agentCard.name", False),
+    "agent_description": ("agentCard.description", False),
+    "stream_artifacts": ("features.streamArtifactChunks", False),
+    "log_level": ("logging.level", False),
+}
+
+
+@click.command()
+@click.argument("path", required=False, type=click.Path())
+@click.option("--config", "-c", type=click.Path(), help="Config file: the same as PATH.")
+@click.option("--agent-json", type=click.Path(), help="The same, and wins over --config.")
+@click.option("--executor", metavar="NAME", help="What answers: scripted needs no API key, and is for trying it out.")
+@click.option("--port", "-p", type=click.IntRange(0, 65535), help="server.port; 0 takes a free one.")
+@click.option("--hostname", help="server.hostname, the address to listen on.")
+@click.option("--advertise-host", help="server.advertiseHost, the host in the card.")
+@click.option("--workspace", "--working-dir", "-w", type=click.Path(), help="claude.workingDirectory.")
+@click.option("--model", "-m", help="claude.model.")
+@click.option("--permission-mode", help="claude.permissionMode.")
+@click.option("--agent-name", help="agentCard.name.")
+@click.option("--agent-description", help="agentCard.description.")
+@click.option("--stream-artifacts/--no-stream-artifacts", default=None, help="features.streamArtifactChunks.")
+@click.option("--log-level", help="logging.level: debug, info, warn or error.")
+@click.option("--state-dir", type=click.Path(), help="Where tasks are kept; $STATE_DIRECTORY unless set.")
+@click.option("--profile", callback=_profile, metavar="NAME", help="Lay the files of this profile over the others.")
+@click.option("--set", "settings", multiple=True, metavar="PATH=VALUE", help="Set one value, over every file.")
+def command(
+    path: str | None,
+    config: str | None,
+    agent_json: str | None,
+    executor: str | None,
+    port: int | None,
+    state_dir: str | None,
+    profile: str | None,
+    settings: tuple[str, ...],
+    **flags: Any,
+) -> None:
+    """Serve one agent: a name in agents/, an agent's folder or file, or a compiled agent.json.
+
+    Flags win over --set, that over the environment, that over the files. Exits 0 after SIGTERM or SIGINT, 1 when the
+    config is invalid or the server cannot start, 2 for a wrong command line.
+    """
+    if path and (config or agent_json):
+        raise click.UsageError("give the agent as PATH or by --config, not both")
+    target = _target(path or agent_json or config)
+    if executor is None:
+        fail("this version serves no Claude yet", "a2a-claude serve PATH --executor scripted runs without it")
+    if executor not in EXECUTORS:
+        fail(f"no executor is named {executor}", f"there is {' and '.join(EXECUTORS)}")
+    require_runtime()
+    chosen = tuple(_as_settings(flags)) + ((f"server.port={port}",) if port else ())
+    loaded, found = _load(target, Options(profile, (*settings, *chosen), os.environ))
+    find = lookup(os.environ)
+    agent, problems = resolved(loaded, find, without=_OF_CLAUDE)
+    found = [*found, *problems]
+    if agent is None or any(each.severity == "error" for each in found):
+        report(found, "text", strict=False)
+        raise SystemExit(INVALID)
+    raise SystemExit(_run(agent, str(executor), _state(state_dir, agent), port, bool(flags["hostname"]), find, found))
+
+
+def _target(given: str | None) -> Path:
+    if given is None:
+        fail("no agent is given", "give a name in agents/, an agent's folder or its file")
+    named = Path("agents") / str(given)
+    target = named if named.exists() else Path(str(given))
+    if not target.exists():
+        fail(f"no agent is named {given}", "give a name in agents/, an agent's folder or its file")
+    return target
+
+
+def _as_settings(flags: Mapping[str, Any]) -> Iterator[str]:
+    for name, (path, refers) in _FLAGS.items():
+        value = flags[name]
+        if value is None:
+            continue
+        if name == "log_level":
+            value = value.lower()
+        if refers:
+            value = value.replace("$", "$$")
+        yield f"{path}={json.dumps(value, ensure_ascii=False)}"
+
+
+def _load(target: Path, options: Options) -> tuple[Loaded, list[Diagnostic]]:
+    fleet = load_fleet([target], options)
+    # A flag that repeats the config is no mistake.
+    found = [each for each in fleet.diagnostics if each.rule != "no-effect" or each.span.source.path is not None]
+    if not fleet.loaded or (len(fleet.loaded) == 1 and fleet.loaded[0].agent is None):
+        report(found, "text", strict=False)
+        raise SystemExit(INVALID)
+    if len(fleet.loaded) > 1:
+        names = ", ".join(each.file.name for each in fleet.loaded)
+        fail(f"{target} holds several agents: {names}", "a server serves one: name it")
+    return fleet.loaded[0], found
+
+
+def resolved(
+    loaded: Loaded, find: Callable[[str], str | None], without: frozenset[str] = frozenset()
+) -> tuple[Agent | None, list[Diagnostic]]:
+    """The agent with its references replaced by what `find` gives, except below the top-level keys of `without`.
+
+    None when a variable is missing; the diagnostics name the line that needs it.
+    """
+    agent = loaded.agent
+    mentions = [each for each in loaded.mentions if _top(each.path) not in without]
+    document, problems = resolve_document(loaded.document, mentions, find)
+    if agent is None or any(each.severity == "error" for each in problems):
+        return None, problems
+    config = Config.load(document)
+    return Agent(agent.name, config, document, agent.variables, agent.files, agent.layers), problems
+
+
+def _top(path: ConfigPath) -> str:
+    return str(path[0]) if path else ""
+
+
+def _state(given: str | None, agent: Agent) -> Path:
+    """`--state-dir`, systemd's, or a folder of the user's own (XDG Base Directory Specification)."""
+    if given:
+        return Path(given).absolute()
+    if systemd := os.environ.get("STATE_DIRECTORY", "").split(":")[0]:
+        return Path(systemd)
+    home = os.environ.get("XDG_STATE_HOME", "")
+    base = Path(home) if home.startswith("/") else Path.home() / ".local" / "state"
+    return base / "a2a-claude" / agent.name
+
+
+def _run(
+    agent: Agent,
+    executor: str,
+    state: Path,
+    port: int | None,
+    exposed: bool,
+    find: Callable[[str], str | None],
+    found: list[Diagnostic],
+) -> int:
+    from a2a_claude.observe import logs
+    from a2a_claude.observe.redaction import Redactor
+
+    settings = agent.config.logging
+    secrets = [value for name in agent.secrets if (value := find(name))]
+    logs.configure(settings.level, logs.chosen_form(settings.format, os.environ, sys.stderr), Redactor(secrets))
+    for each in tidy(found):
+        if each.severity == "warning":
+            logger.warning("%s: %s (%s)", each.span, each.message, each.code)
+
+    from a2a_claude.a2a.scripted import Scripted
+    from a2a_claude.server import Place, Server, StartError
+
+    async def serve() -> int:
+        does = Scripted("working" if executor == "scripted-working" else "completed")
+        return await Server(agent, does, Place(state, port, exposed), Variables(find)).run()
+
+    try:
+        return asyncio.run(serve())
+    except StartError as error:
+        logger.error("%s", error)
+        return INVALID
+
+
+class Variables(Mapping[str, str]):
+    """What `lookup` finds, as a mapping that cannot be listed."""
+
+    def __init__(self, find: Callable[[str], str | None]) -> None:
+        self._find = find
+
+    def __getitem__(self, name: str) -> str:
+        value = self._find(name)
+        if value is None:
+            raise KeyError(name)
+        return value
+
+    def __iter__(self) -> Iterator[str]:
+        raise TypeError("secrets are looked up, not listed")
+
+    def __len__(self) -> int:
+        raise TypeError("secrets are looked up, not listed")
+
+
+__all__ = ["USAGE", "command"]

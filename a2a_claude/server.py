@@ -1,0 +1,273 @@
+"""The server of one agent: its config, the store, an executor and the A2A routes meet here, and here alone.
+
+`Server.run` opens everything in order, tells systemd, waits for a signal and closes everything in reverse. The first
+SIGTERM or SIGINT drains: new messages are refused (503), running turns have `timeouts.shutdown` to end, the rest
+fails, every event stream ends. The second one quits at once. docs/serving.md says what an operator sees of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import logging
+import os
+import signal
+import threading
+from collections.abc import Iterator, Mapping, MutableMapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Final
+from uuid import uuid4
+
+from a2a.server.agent_execution import AgentExecutor
+
+from a2a_claude import __version__, listening
+from a2a_claude.a2a.app import App, make_app
+from a2a_claude.a2a.health import HEALTH, METRICS, READY, Health, MetricsResource, Observation, Ready
+from a2a_claude.a2a.http_server import HttpServer
+from a2a_claude.a2a.lifecycle import Lifecycle
+from a2a_claude.a2a.observed import Observed
+from a2a_claude.a2a.signing import SigningError
+from a2a_claude.config.agent import Agent
+from a2a_claude.config.checks import is_loopback
+from a2a_claude.listening import ListenError
+from a2a_claude.observe.metrics import Metrics
+from a2a_claude.sd_notify import Notifier
+from a2a_claude.store import EventRecord, Store, StoreError
+from a2a_claude.store.codec import STATE_NAMES
+
+logger = logging.getLogger(__name__)
+
+# What stopping may take beyond timeouts.shutdown. A unit's TimeoutStopSec leaves 15 s for all of it.
+DRAIN_MARGIN: Final = 6.0
+CLOSE_SECONDS: Final = 3.0
+HARD_MARGIN: Final = 13.0
+
+STOPPED, FAILED = 0, 1
+
+
+class StartError(Exception):
+    """The server cannot start; the message says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a server keeps its files and listens. `port` is over the config's when it is not None; 0 takes a free one.
+
+    `exposed` says that somebody chose the address on purpose, so that an open server is warned of and not refused.
+    """
+
+    state: Path
+    port: int | None = None
+    exposed: bool = False
+
+
+class Server:
+    """One agent, served by `executor` until a signal comes."""
+
+    def __init__(
+        self, agent: Agent, executor: AgentExecutor, place: Place, variables: Mapping[str, str] = os.environ
+    ) -> None:
+        """`agent` has its references resolved; `variables` is where keys and tokens that it names are looked up."""
+        self._agent, self._executor, self._place, self._variables = agent, executor, place, variables
+        self._metrics = Metrics(agent.config.agent_card.name, __version__)
+        self._stopping = asyncio.Event()
+        self._signalled = 0
+
+    async def run(self, environ: MutableMapping[str, str] = os.environ) -> int:
+        """Serves; gives the exit code: 0 after a clean stop, 1 when the server broke down.
+
+        Raises:
+            StartError: it could not start.
+        """
+        notifier = Notifier.take(environ)
+        loop = asyncio.get_running_loop()
+        with self._signals(loop):
+            try:
+                return await self._serve(notifier, environ)
+            except (ListenError, SigningError, StoreError) as error:
+                raise StartError(str(error)) from error
+
+    async def _serve(self, notifier: Notifier, environ: MutableMapping[str, str]) -> int:
+        config = self._agent.config
+        inherited = listening.inherited(environ)
+        if inherited is None:
+            self._refuse_to_be_open()
+        bound = inherited or listening.bind(config.server.hostname, self._port)
+        async with contextlib.AsyncExitStack() as stack:
+            stack.callback(bound.close)
+            store = await self._open_store()
+            stack.push_async_callback(store.close)
+            handler = Lifecycle(
+                Observed(self._executor, self._metrics.turns.observe),
+                store,
+                config.server.limits,
+                streaming=config.agent_card.streaming,
+                push_notifications=config.agent_card.push_notifications,
+                extended_card=config.agent_card.extended_card,
+            )
+            self._count(handler)
+            app = self._app(handler, store)
+            http = HttpServer(app, config.server)
+            await handler.start()
+            if inherited is None:
+                bound.listen(listening.BACKLOG)
+            gc.collect()
+            gc.freeze()  # what lives from here to the end need not be looked at again
+            url = f"{'https' if config.server.tls else 'http'}://{listening.shown(bound)}"
+            await http.start(bound)
+            self._tell_start(url, notifier)
+            feeding = asyncio.create_task(notifier.keep_alive())
+            stack.callback(feeding.cancel)
+            code = await self._until_stopped(http)
+            await self._stop(handler, app, http, notifier)
+        logger.info("Stopped")
+        return code
+
+    async def _until_stopped(self, http: HttpServer) -> int:
+        stopping = asyncio.create_task(self._stopping.wait())
+        await asyncio.wait({stopping, http.ended}, return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        if self._stopping.is_set():
+            return STOPPED
+        logger.error("The HTTP server ended unexpectedly")
+        self._stopping.set()
+        return FAILED
+
+    async def _stop(self, handler: Lifecycle, app: App, http: HttpServer, notifier: Notifier) -> None:
+        seconds = self._agent.config.timeouts.shutdown / 1000
+        stats = handler.stats()
+        logger.info(
+            "Stopping: %d running turns have %.0f s to end",
+            stats.running,
+            seconds,
+            extra={"running": stats.running, "queued": stats.queued},
+        )
+        notifier.stopping(f"Stopping; {stats.running} turns are running")
+        try:
+            await asyncio.wait_for(handler.drain(seconds), seconds + DRAIN_MARGIN)
+        except TimeoutError:
+            logger.error("Some turns did not end in time; what they did is recorded as failed at the next start")
+        app.streams.close()
+        await http.stop(CLOSE_SECONDS)
+
+    # The parts
+
+    def _app(self, handler: Lifecycle, store: Store) -> App:
+        name = self._agent.config.agent_card.name
+        routes: dict[str, object] = {HEALTH: Health(name), READY: Ready(name, lambda: self._problems(store))}
+        if self._agent.config.observability.metrics:
+            routes[METRICS] = MetricsResource(self._metrics)
+        access = logger.debug if logger.isEnabledFor(logging.DEBUG) else None
+        observation = Observation(self._metrics, lambda: uuid4().hex, access)
+        return make_app(self._agent, handler, middleware=[observation], routes=routes, environment=self._variables)
+
+    async def _open_store(self) -> Store:
+        store = self._agent.config.store
+        if store.type == "postgresql":
+            raise StartError("store.type postgresql is not served by this version: use sqlite")
+        path = ":memory:" if store.type == "memory" else self._place.state / store.path
+        return await Store.open(path, retention_age=store.retention_age, retention_count=store.retention_count)
+
+    async def _problems(self, store: Store) -> dict[str, str]:
+        """Why new messages are not welcome. An executor may have a method `problem() -> str`, awaited, empty if none.
+
+        Anybody may ask, so the details are in the log alone.
+        """
+        problems = {}
+        if self._stopping.is_set():
+            problems["server"] = "it is stopping"
+        try:
+            await store.check()
+        except StoreError as error:
+            logger.warning("Not ready: %s", error)
+            problems["store"] = "it cannot be written"
+        if (check := getattr(self._executor, "problem", None)) is not None and (problem := await check()):
+            problems["executor"] = problem
+        return problems
+
+    def _count(self, handler: Lifecycle) -> None:
+        def count(record: EventRecord) -> None:
+            if record.previous == 0:
+                self._metrics.tasks_started.add()
+            if record.last:
+                self._metrics.tasks_ended.add(_state(STATE_NAMES[record.state]))
+
+        handler.observe(count)
+        gauge = self._metrics.gauge
+        gauge(
+            "a2a_claude_tasks",
+            "Tasks in the store, by state.",
+            lambda: {_state(name): count for name, count in handler.stats().tasks.items()},
+            ("state",),
+        )
+        gauge("a2a_claude_turns_queued", "Messages that wait for their turn.", lambda: handler.stats().queued)
+        gauge("a2a_claude_turns_running", "Turns that run now.", lambda: handler.stats().running)
+        gauge("a2a_claude_streams_open", "Event streams that are open.", lambda: handler.stats().subscribers)
+
+    # Where it listens
+
+    @property
+    def _port(self) -> int:
+        return self._agent.config.server.port if self._place.port is None else self._place.port
+
+    def _refuse_to_be_open(self) -> None:
+        server = self._agent.config.server
+        auth = server.auth
+        if is_loopback(server.hostname) or auth.bearer or auth.api_key or auth.jwt or auth.mtls:
+            return
+        if not (auth.allow_unauthenticated or self._place.exposed):
+            raise StartError(
+                f"{server.hostname} is no loopback address, and without authentication anyone who reaches it can spend "
+                "money and run tools: configure server.auth, or set server.auth.allowUnauthenticated: true behind "
+                "something that authenticates"
+            )
+        logger.warning(
+            "No authentication: anyone who reaches %s port %d can spend money and run tools",
+            server.hostname,
+            self._port,
+        )
+
+    def _tell_start(self, url: str, notifier: Notifier) -> None:
+        logger.info(
+            "%s listens on %s",
+            self._agent.config.agent_card.name,
+            url,
+            extra={"agent": self._agent.name, "version": __version__, "state": str(self._place.state)},
+        )
+        notifier.ready(f"Listening on {url}")
+
+    # Signals
+
+    @contextlib.contextmanager
+    def _signals(self, loop: asyncio.AbstractEventLoop) -> Iterator[None]:
+        def handle(number: int, _frame: FrameType | None) -> None:
+            self._signalled += 1
+            if self._signalled > 1:
+                # Whatever hangs must not keep an operator: nothing is closed, and the store is made for that.
+                logger.warning("A second signal: quitting at once")
+                os._exit(128 + number)
+            seconds = self._agent.config.timeouts.shutdown / 1000 + HARD_MARGIN
+            last_resort = threading.Timer(seconds, _give_up)
+            last_resort.daemon = True
+            last_resort.start()
+            loop.call_soon_threadsafe(self._stopping.set)
+
+        # Not the loop's own handlers: those wait for the loop, and a second signal must not.
+        previous = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            yield
+        finally:
+            for number, handler in previous.items():
+                signal.signal(number, handler)
+
+
+def _give_up() -> None:
+    logger.error("Stopping takes too long: quitting")
+    os._exit(FAILED)
+
+
+def _state(name: str) -> str:
+    return name.removeprefix("TASK_STATE_").lower().replace("_", "-")
