@@ -656,6 +656,7 @@ def test_fault_14_v03_json_rpc_errors_are_invalid_params_by_field(client: Client
         ("message/send", {"message": {"kind": "message", "messageId": "m", "parts": [{"kind": "text", "text": "x"}]}}),
         ("message/send", {"message": {**user_message_v03(), "parts": []}}),
         ("message/send", {"message": {**user_message_v03(), "parts": [{"kind": "hologram", "text": "x"}]}}),
+        ("message/send", {"message": {**user_message_v03(), "parts": [{"type": "hologram", "text": "x"}]}}),
         ("message/send", {"message": {**user_message_v03(), "parts": [{"kind": "data", "data": [1]}]}}),
         ("message/send", {"message": {**user_message_v03(), "parts": [{"kind": "file", "file": {}}]}}),
         ("message/send", {"message": {**user_message_v03(), "role": "boss"}}),
@@ -684,6 +685,45 @@ def test_fault_14_v03_push_get_without_config_id_and_delete_with_null(client: Cl
     call("set", {"taskId": task, "pushNotificationConfig": {"id": "c", "url": HOOK}})
     assert call("get", {"id": task})["result"]["pushNotificationConfig"]["id"] == "c"
     assert call("delete", {"id": task, "pushNotificationConfigId": "c"}) == {"jsonrpc": "2.0", "id": 7, "result": None}
+
+
+def test_fault_12_anonymous_configs_do_not_overwrite_each_other(client: Client) -> None:
+    task = client.task("ask")["id"]
+
+    def configs() -> list[tuple[str, str]]:
+        page = client.rpc("ListTaskPushNotificationConfigs", {"taskId": task}).json()["result"]
+        return [(each["id"], each["url"]) for each in page["configs"]]
+
+    def set_v03(url: str) -> None:
+        client.rpc(
+            "tasks/pushNotificationConfig/set", {"taskId": task, "pushNotificationConfig": {"url": url}}, version=None
+        )
+
+    set_v03(HOOK)
+    set_v03(HOOK)
+    assert configs() == [("default", HOOK)]
+    set_v03("https://example.com/other")
+    assert len(configs()) == 2
+    snake = {"config": {"push_notification_config": {"url": "https://example.com/3", "authentication": {}}}}
+    assert v03(client, "POST", f"/v1/tasks/{task}/pushNotificationConfigs", snake).status_code == 200
+    assert ("default", HOOK) in configs()
+
+
+def test_fault_15_v03_rest_takes_snake_case(client: Client) -> None:
+    part = {"file": {"file_with_uri": "https://e/x", "mime_type": "a/b"}, "metadata": {"snake_case": {"x_y": 1}}}
+    message = {"message_id": "ask-1", "role": "ROLE_USER", "content": [part, {"data": {"data": {"a_b": 1}}}]}
+    body = {"message": message, "configuration": {"accepted_output_modes": ["text/plain"], "blocking": True}}
+    task = v03(client, "POST", "/v1/message:send", body).json()["task"]
+    assert task["history"][0]["content"] == [
+        {
+            "metadata": {"snake_case": {"x_y": 1}},
+            "file": {"fileWithUri": "https://e/x", "mimeType": "a/b"},
+        },
+        {"data": {"data": {"a_b": 1}}},
+    ]
+    message = {**message, "task_id": task["id"], "context_id": task["contextId"], "message_id": "work-2"}
+    again = v03(client, "POST", "/v1/message:send", {"message": message}).json()["task"]
+    assert (again["id"], again["status"]["state"]) == (task["id"], "TASK_STATE_COMPLETED")
 
 
 def test_fault_15_v03_rest_refuses_what_is_missing_in_its_own_form(client: Client) -> None:

@@ -9,10 +9,12 @@ import falcon.asgi
 import orjson
 from a2a.auth.user import UnauthenticatedUser, User
 from a2a.server.context import ServerCallContext
+from a2a.types import a2a_pb2 as pb
+from a2a.utils.errors import TaskNotFoundError
 
 from a2a_claude.a2a import sse
 from a2a_claude.a2a.errors import WireError
-from a2a_claude.a2a.operations import Operation, Operations
+from a2a_claude.a2a.operations import PUSH_GET, Operation, Operations
 from a2a_claude.a2a.validation import Validator
 from a2a_claude.a2a.versions import V03, Extensions, asked_extensions, asked_version, require_version
 
@@ -76,6 +78,21 @@ class Calls:
             "request_id": getattr(req.context, "request_id", ""),
         }
         return ServerCallContext.model_construct(state=state, user=user, tenant=tenant, requested_extensions=extensions)
+
+    async def with_config_id(self, config: dict[str, Any], context: ServerCallContext) -> dict[str, Any]:
+        """A v0.3 push config with an id: a client that gives none gets `default`, unless that is another webhook's.
+
+        Such clients think of one config per task and may ask for it by that name; two of them must not overwrite each
+        other. Without an id in the end, the handler makes one up.
+        """
+        if config.get("id") or not isinstance(config.get("taskId"), str):
+            return config
+        named = pb.GetTaskPushNotificationConfigRequest(task_id=config["taskId"], id="default")
+        try:
+            known = orjson.loads(await self.operations.run(PUSH_GET, named, context))
+        except TaskNotFoundError:
+            known = {}
+        return config if known and known.get("url") != config.get("url") else {**config, "id": "default"}
 
     async def respond_with_stream(
         self,

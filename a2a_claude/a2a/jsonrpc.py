@@ -16,7 +16,7 @@ from a2a.utils.errors import InvalidRequestError, MethodNotFoundError
 from a2a_claude.a2a import sse
 from a2a_claude.a2a.calls import Calls, Request, refuse, respond, stream_response, translated
 from a2a_claude.a2a.errors import describe, invalid_params
-from a2a_claude.a2a.operations import ALL, EXTENDED_CARD, PUSH_DELETE, Operation
+from a2a_claude.a2a.operations import ALL, EXTENDED_CARD, PUSH_CREATE, PUSH_DELETE, Operation
 from a2a_claude.a2a.v03_jsonrpc import Method, method_for
 from a2a_claude.a2a.validation import read_body, require_json
 from a2a_claude.a2a.versions import V03, V1
@@ -88,7 +88,10 @@ class JsonRpc:
         calls = self._calls
         operation = method.operation
         context = calls.context(req, resp, V03, operation, "")
-        params = calls.validator.request(operation.request, method.to_core(call.params))
+        core = method.to_core(call.params)
+        if operation is PUSH_CREATE:
+            core = await calls.with_config_id(core, context)
+        params = calls.validator.request(operation.request, core)
         head = _head(call.id)
         if operation.streams:
             events = calls.operations.stream(operation, params, context)

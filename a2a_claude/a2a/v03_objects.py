@@ -128,7 +128,8 @@ def to_core_part(compat: Json) -> Json:
     if not isinstance(compat, dict):
         return compat
     core = {key: compat[key] for key in ("text", "data", "metadata") if key in compat}
-    kind, file = compat.get("kind"), compat.get("file")
+    # Clients older than v0.3 call the discriminator `type`.
+    kind, file = compat.get("kind", compat.get("type")), compat.get("file")
     if kind not in (None, "text", "file", "data"):
         return {}
     if isinstance(file, dict):
@@ -165,7 +166,8 @@ def to_core_push_config(compat: Json) -> Json:
     if isinstance(info, dict):
         schemes = info.get("schemes")
         first = schemes[0] if isinstance(schemes, list) and schemes else schemes
-        core["authentication"] = {"scheme": first or None, "credentials": info.get("credentials")}
+        if first or info.get("credentials"):
+            core["authentication"] = {"scheme": first or None, "credentials": info.get("credentials")}
     elif info is not None:
         core["authentication"] = info
     return core

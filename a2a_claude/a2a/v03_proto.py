@@ -57,6 +57,7 @@ class ProtoShapes:
 
     def to_core_send(self, body: Json) -> Json:
         """A v0.3 SendMessageRequest; old JavaScript clients call the message `request`."""
+        body = in_camel_case(body)
         if not isinstance(body, dict):
             return body
         message = body.get("message", body.get("request"))
@@ -104,13 +105,7 @@ class ProtoShapes:
         plain = {key: value for key, value in compat.items() if key != "kind"}
         file, data = compat.get("file"), compat.get("data")
         if isinstance(file, dict):
-            names = {
-                "fileWithBytes": "bytes",
-                "file_with_bytes": "bytes",
-                "fileWithUri": "uri",
-                "file_with_uri": "uri",
-                "mime_type": "mimeType",
-            }
+            names = {"fileWithBytes": "bytes", "fileWithUri": "uri"}
             renamed = {names.get(key, key): value for key, value in file.items()}
             if self._doubled and isinstance(renamed.get("bytes"), str):
                 renamed["bytes"] = _once(renamed["bytes"])
@@ -143,16 +138,31 @@ def to_core_push_create(body: Json) -> tuple[Json, str]:
     The Python SDK sends `{parent, configId, config: {name, pushNotificationConfig}}`, the JavaScript SDK only what is
     in `config`.
     """
+    body = in_camel_case(body)
     if not isinstance(body, dict):
         return body, ""
     inner = body.get("config")
     outer: dict[str, Json] = inner if isinstance(inner, dict) else body
-    config = outer.get("pushNotificationConfig", outer.get("push_notification_config"))
-    asked = body.get("configId", body.get("config_id"))
+    config = outer.get("pushNotificationConfig")
+    asked = body.get("configId")
     name = outer.get("name")
     if not asked and isinstance(name, str) and "/pushNotificationConfigs/" in name:
         asked = name.rpartition("/pushNotificationConfigs/")[2]
     return (config if config is not None else {}), asked if isinstance(asked, str) and asked != "undefined" else ""
+
+
+def in_camel_case(value: Json) -> Json:
+    """ProtoJSON may name fields in snake_case; what callers put into `metadata` and `data` keeps its names."""
+    if isinstance(value, list):
+        return [in_camel_case(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    renamed = {}
+    for key, each in value.items():
+        first, *others = key.split("_")
+        name = first + "".join(each.capitalize() for each in others)
+        renamed[name] = each if name in ("metadata", "data") else in_camel_case(each)
+    return renamed
 
 
 def _once(doubled: str) -> str:

@@ -36,6 +36,8 @@ class RestV03:
         try:
             context = calls.context(req, resp, V03, operation, "")
             data = await self._request(operation, req, shapes, ids)
+            if operation is op.PUSH_CREATE:
+                data = await calls.with_config_id(data, context)
             params = calls.validator.request(operation.request, data)
             if operation.streams:
                 events = calls.operations.stream(operation, params, context)
