@@ -15,7 +15,7 @@ import os
 import signal
 import threading
 from collections.abc import Iterator, Mapping, MutableMapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 from typing import Final
@@ -25,13 +25,15 @@ from a2a.server.agent_execution import AgentExecutor
 
 from a2a_claude import __version__, listening
 from a2a_claude.a2a.app import App, make_app
+from a2a_claude.a2a.edge import ExposureError, check_exposure, make_edge
 from a2a_claude.a2a.health import HEALTH, METRICS, READY, Health, MetricsResource, Observation, Ready
 from a2a_claude.a2a.http_server import HttpServer
 from a2a_claude.a2a.lifecycle import Lifecycle
 from a2a_claude.a2a.observed import Observed
 from a2a_claude.a2a.signing import SigningError
+from a2a_claude.a2a.ssrf import Guard
+from a2a_claude.a2a.tokens import TokenError
 from a2a_claude.config.agent import Agent
-from a2a_claude.config.checks import is_loopback
 from a2a_claude.listening import ListenError
 from a2a_claude.observe.metrics import Metrics
 from a2a_claude.sd_notify import Notifier
@@ -42,8 +44,9 @@ logger = logging.getLogger(__name__)
 
 # What stopping may take beyond timeouts.shutdown. A unit's TimeoutStopSec leaves 15 s for all of it.
 DRAIN_MARGIN: Final = 6.0
-CLOSE_SECONDS: Final = 3.0
-HARD_MARGIN: Final = 13.0
+CLOSE_SECONDS: Final = 2.0
+FLUSH_SECONDS: Final = 4.0
+HARD_MARGIN: Final = 14.0
 
 STOPPED, FAILED = 0, 1
 
@@ -54,14 +57,10 @@ class StartError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a server keeps its files and listens. `port` is over the config's when it is not None; 0 takes a free one.
-
-    `exposed` says that somebody chose the address on purpose, so that an open server is warned of and not refused.
-    """
+    """Where a server keeps its files and listens. `port` is over the config's unless it is None; 0 takes a free one."""
 
     state: Path
     port: int | None = None
-    exposed: bool = False
 
 
 class Server:
@@ -87,19 +86,20 @@ class Server:
         with self._signals(loop):
             try:
                 return await self._serve(notifier, environ)
-            except (ListenError, SigningError, StoreError) as error:
+            except (ExposureError, ListenError, SigningError, StoreError, TokenError) as error:
                 raise StartError(str(error)) from error
 
     async def _serve(self, notifier: Notifier, environ: MutableMapping[str, str]) -> int:
         config = self._agent.config
         inherited = listening.inherited(environ)
         if inherited is None:
-            self._refuse_to_be_open()
+            check_exposure(config.server)
         bound = inherited or listening.bind(config.server.hostname, self._port)
         async with contextlib.AsyncExitStack() as stack:
             stack.callback(bound.close)
             store = await self._open_store()
             stack.push_async_callback(store.close)
+            guard = Guard(config.push)
             handler = Lifecycle(
                 Observed(self._executor, self._metrics.turns.observe),
                 store,
@@ -107,9 +107,12 @@ class Server:
                 streaming=config.agent_card.streaming,
                 push_notifications=config.agent_card.push_notifications,
                 extended_card=config.agent_card.extended_card,
+                check_url=guard.check,
             )
             self._count(handler)
-            app = self._app(handler, store)
+            if config.agent_card.push_notifications:
+                await self._push(handler, store, guard, stack)
+            app = self._app(handler, store, bound.getsockname()[1])
             http = HttpServer(app, config.server)
             await handler.start()
             if inherited is None:
@@ -155,14 +158,34 @@ class Server:
 
     # The parts
 
-    def _app(self, handler: Lifecycle, store: Store) -> App:
-        name = self._agent.config.agent_card.name
+    def _app(self, handler: Lifecycle, store: Store, port: int) -> App:
+        # The card names the port that callers reach, whatever the config had in mind.
+        config = self._agent.config
+        agent = replace(self._agent, config=replace(config, server=replace(config.server, port=port)))
+        name = config.agent_card.name
         routes: dict[str, object] = {HEALTH: Health(name), READY: Ready(name, lambda: self._problems(store))}
-        if self._agent.config.observability.metrics:
+        if config.observability.metrics:
             routes[METRICS] = MetricsResource(self._metrics)
         access = logger.debug if logger.isEnabledFor(logging.DEBUG) else None
         observation = Observation(self._metrics, lambda: uuid4().hex, access)
-        return make_app(self._agent, handler, middleware=[observation], routes=routes, environment=self._variables)
+        chain = [observation, *make_edge(agent.config.server, self._variables)]
+        return make_app(agent, handler, middleware=chain, routes=routes, environment=self._variables)
+
+    async def _push(self, handler: Lifecycle, store: Store, guard: Guard, stack: contextlib.AsyncExitStack) -> None:
+        from a2a_claude.a2a.push import PushSender  # with an HTTP client, which most agents do without
+
+        sender = PushSender(store, self._agent.config.push, guard)
+        stack.push_async_callback(sender.close, FLUSH_SECONDS)
+        await sender.start()
+        handler.observe(sender.notify)
+
+        def deliveries() -> dict[str, float]:
+            stats = sender.stats()
+            return {"delivered": stats.delivered, "failed": stats.failed_attempts, "skipped": stats.skipped}
+
+        read = self._metrics.read
+        read("a2a_claude_push_deliveries_total", "Push notifications by outcome.", deliveries, ("outcome",), "counter")
+        read("a2a_claude_pushes_waiting", "Push notifications to be sent.", lambda: sender.stats().waiting)
 
     async def _open_store(self) -> Store:
         store = self._agent.config.store
@@ -196,39 +219,22 @@ class Server:
                 self._metrics.tasks_ended.add(_state(STATE_NAMES[record.state]))
 
         handler.observe(count)
-        gauge = self._metrics.gauge
-        gauge(
+        read = self._metrics.read
+        read(
             "a2a_claude_tasks",
             "Tasks in the store, by state.",
             lambda: {_state(name): count for name, count in handler.stats().tasks.items()},
             ("state",),
         )
-        gauge("a2a_claude_turns_queued", "Messages that wait for their turn.", lambda: handler.stats().queued)
-        gauge("a2a_claude_turns_running", "Turns that run now.", lambda: handler.stats().running)
-        gauge("a2a_claude_streams_open", "Event streams that are open.", lambda: handler.stats().subscribers)
+        read("a2a_claude_turns_queued", "Messages that wait for their turn.", lambda: handler.stats().queued)
+        read("a2a_claude_turns_running", "Turns that run now.", lambda: handler.stats().running)
+        read("a2a_claude_streams_open", "Event streams that are open.", lambda: handler.stats().subscribers)
 
     # Where it listens
 
     @property
     def _port(self) -> int:
         return self._agent.config.server.port if self._place.port is None else self._place.port
-
-    def _refuse_to_be_open(self) -> None:
-        server = self._agent.config.server
-        auth = server.auth
-        if is_loopback(server.hostname) or auth.bearer or auth.api_key or auth.jwt or auth.mtls:
-            return
-        if not (auth.allow_unauthenticated or self._place.exposed):
-            raise StartError(
-                f"{server.hostname} is no loopback address, and without authentication anyone who reaches it can spend "
-                "money and run tools: configure server.auth, or set server.auth.allowUnauthenticated: true behind "
-                "something that authenticates"
-            )
-        logger.warning(
-            "No authentication: anyone who reaches %s port %d can spend money and run tools",
-            server.hostname,
-            self._port,
-        )
 
     def _tell_start(self, url: str, notifier: Notifier) -> None:
         logger.info(

@@ -91,7 +91,7 @@ def command(
     if agent is None or any(each.severity == "error" for each in found):
         report(found, "text", strict=False)
         raise SystemExit(INVALID)
-    raise SystemExit(_run(agent, str(executor), _state(state_dir, agent), port, bool(flags["hostname"]), find, found))
+    raise SystemExit(_run(agent, str(executor), _state(state_dir, agent), port, find, found))
 
 
 def _target(given: str | None) -> Path:
@@ -165,7 +165,6 @@ def _run(
     executor: str,
     state: Path,
     port: int | None,
-    exposed: bool,
     find: Callable[[str], str | None],
     found: list[Diagnostic],
 ) -> int:
@@ -184,7 +183,7 @@ def _run(
 
     async def serve() -> int:
         does = Scripted("working" if executor == "scripted-working" else "completed")
-        return await Server(agent, does, Place(state, port, exposed), Variables(find)).run()
+        return await Server(agent, does, Place(state, port), Variables(find)).run()
 
     try:
         return asyncio.run(serve())

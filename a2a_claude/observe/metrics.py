@@ -57,7 +57,7 @@ class Counter(Metric):
             yield "", self.labels, values, count
 
 
-class Gauge(Metric):
+class Read(Metric):
     """Read when it is asked for: `read` gives the number, or a mapping from the label's values to numbers."""
 
     def __init__(
@@ -127,7 +127,6 @@ class Metrics:
         )
         self.tokens = Counter("a2a_claude_tokens_total", "Tokens of the model, by type.", ("type",))
         self.cost = Counter("a2a_claude_cost_usd_total", "Cost of the model's work, in US dollars.")
-        self.pushes = Counter("a2a_claude_push_deliveries_total", "Push notifications by outcome.", ("outcome",))
         self._families: list[Metric] = [
             self.requests,
             self.tasks_started,
@@ -135,17 +134,21 @@ class Metrics:
             self.turns,
             self.tokens,
             self.cost,
-            self.pushes,
-            Gauge("a2a_claude_info", "This server.", lambda: {version: 1}, ("version",)),
-            Gauge("a2a_claude_agent_info", "The agent that it serves.", lambda: {agent: 1}, ("agent",)),
+            Read("a2a_claude_info", "This server.", lambda: {version: 1}, ("version",)),
+            Read("a2a_claude_agent_info", "The agent that it serves.", lambda: {agent: 1}, ("agent",)),
             *process_metrics(),
         ]
 
-    def gauge(
-        self, name: str, description: str, read: Callable[[], float | Mapping[str, float]], labels: Labels = ()
+    def read(
+        self,
+        name: str,
+        description: str,
+        read: Callable[[], float | Mapping[str, float]],
+        labels: Labels = (),
+        kind: str = "gauge",
     ) -> None:
-        """Adds a number that is read at each scrape."""
-        self._families.append(Gauge(name, description, read, labels))
+        """Adds a number, or one for each value of a label, that is read at each scrape."""
+        self._families.append(Read(name, description, read, labels, kind))
 
     def render(self) -> bytes:
         """All of it, in the text format."""
@@ -161,10 +164,10 @@ def process_metrics() -> list[Metric]:
 
     started = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + _start_since_boot()
     return [
-        Gauge("process_cpu_seconds_total", "Processor time used.", cpu, kind="counter"),
-        Gauge("process_resident_memory_bytes", "Memory in use.", resident_bytes),
-        Gauge("process_open_fds", "Open file descriptors.", lambda: float(len(os.listdir("/proc/self/fd")))),
-        Gauge("process_start_time_seconds", "When it started, in seconds since 1970.", lambda: round(started, 2)),
+        Read("process_cpu_seconds_total", "Processor time used.", cpu, kind="counter"),
+        Read("process_resident_memory_bytes", "Memory in use.", resident_bytes),
+        Read("process_open_fds", "Open file descriptors.", lambda: float(len(os.listdir("/proc/self/fd")))),
+        Read("process_start_time_seconds", "When it started, in seconds since 1970.", lambda: round(started, 2)),
     ]
 
 

@@ -1,0 +1,190 @@
+"""A client of other agents, on a2a-sdk's: what `call`, `card` and `cancel` do. v1.0 and v0.3 servers."""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import mimetypes
+from collections.abc import AsyncIterator, Iterable
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+from uuid import uuid4
+
+import httpx
+from a2a.client import A2ACardResolver, Client, ClientConfig, ClientFactory
+from a2a.client.errors import A2AClientError
+from a2a.types.a2a_pb2 import (
+    AgentCard,
+    CancelTaskRequest,
+    Message,
+    Part,
+    Role,
+    SendMessageConfiguration,
+    SendMessageRequest,
+    StreamResponse,
+    Task,
+    TaskState,
+)
+from a2a.utils.errors import A2AError
+from google.protobuf.json_format import MessageToDict
+
+CONNECT_SECONDS: Final = 10.0
+_BINDINGS: Final = ["JSONRPC", "HTTP+JSON"]
+_CARD: Final = "/.well-known/agent-card.json"
+_ENDED: Final = {
+    TaskState.TASK_STATE_COMPLETED,
+    TaskState.TASK_STATE_FAILED,
+    TaskState.TASK_STATE_CANCELED,
+    TaskState.TASK_STATE_REJECTED,
+}
+
+
+class CallError(Exception):
+    """The agent could not be reached, or refused; the message says what it said."""
+
+
+class Remote:
+    """An agent at a URL, by its card. Use `connect`."""
+
+    def __init__(self, client: Client, card: AgentCard) -> None:
+        self._client = client
+        self.card = card
+
+    async def send(
+        self, text: str, *, files: Iterable[Path] = (), task_id: str = "", context_id: str = ""
+    ) -> AsyncIterator[StreamResponse]:
+        """Sends a message and gives what comes back: a stream where the agent streams, else one task or message."""
+        parts = [Part(text=text), *(_file_part(each) for each in files)]
+        message = Message(
+            message_id=str(uuid4()), role=Role.ROLE_USER, parts=parts, task_id=task_id, context_id=context_id
+        )
+        request = SendMessageRequest(message=message, configuration=SendMessageConfiguration())
+        with _told():
+            async for event in self._client.send_message(request):
+                yield event
+
+    async def cancel(self, task_id: str) -> Task:
+        """Cancels a task; gives it as it is then."""
+        with _told():
+            return await self._client.cancel_task(CancelTaskRequest(id=task_id))
+
+
+@contextlib.asynccontextmanager
+async def connect(url: str, token: str | None = None) -> AsyncIterator[Remote]:
+    """The agent at `url`: its base URL, or that of its card.
+
+    The token goes to the host of `url` alone: a card must not send it elsewhere.
+
+    Raises:
+        CallError: no card there, or none of its interfaces can be spoken to.
+    """
+    with _told():
+        async with _http(url, token) as http:
+            card = await _resolver(http, url).get_agent_card()
+            try:
+                factory = ClientFactory(ClientConfig(httpx_client=http, supported_protocol_bindings=_BINDINGS))
+                client = factory.create(card)
+            except ValueError as error:
+                raise CallError(f"{url}: {error}") from error
+            yield Remote(client, card)
+
+
+async def fetch_card(url: str, token: str | None = None) -> dict[str, Any]:
+    """The card as it is served, v1.0 where the agent has it."""
+    with _told():
+        async with _http(url, token) as http:
+            resolver = _resolver(http, url)
+            response = await http.get(f"{resolver.base_url}/{resolver.agent_card_path}")
+            response.raise_for_status()
+            try:
+                card = response.json()
+            except ValueError as error:
+                raise CallError(f"{response.url} has no JSON: {error}") from error
+            if not isinstance(card, dict):
+                raise CallError(f"{response.url} has no card: a JSON object is expected")
+            return card
+
+
+def as_json(event: Any) -> dict[str, Any]:
+    """An event, task or message as ProtoJSON."""
+    found: dict[str, Any] = MessageToDict(event)
+    return found
+
+
+def texts(parts: Iterable[Part]) -> str:
+    """What a terminal can show of parts: text, and a word about anything else."""
+    return "".join(part.text if part.HasField("text") else _mention(part) for part in parts)
+
+
+def state_name(state: int) -> str:
+    """`completed`, `input-required`, …"""
+    return TaskState.Name(state).removeprefix("TASK_STATE_").lower().replace("_", "-")
+
+
+def has_ended(state: int) -> bool:
+    """Whether nothing more can come of a task in this state."""
+    return state in _ENDED
+
+
+def _mention(part: Part) -> str:
+    if part.HasField("data"):
+        return f"{MessageToDict(part.data)}\n"
+    what = part.url or part.filename or "a file"
+    return f"[{what}{', ' + part.media_type if part.media_type else ''}]\n"
+
+
+def _file_part(path: Path) -> Part:
+    media_type = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
+    return Part(raw=path.read_bytes(), filename=path.name, media_type=media_type)
+
+
+def _resolver(http: httpx.AsyncClient, url: str) -> A2ACardResolver:
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise CallError(f"{url} is no URL of an agent: write http://host:port")
+    if parts.path.endswith(".json"):
+        return A2ACardResolver(http, f"{parts.scheme}://{parts.netloc}", parts.path)
+    return A2ACardResolver(http, url.rstrip("/"), _CARD)
+
+
+def _http(url: str, token: str | None) -> httpx.AsyncClient:
+    own = urlsplit(url).hostname or ""
+
+    async def authorize(request: httpx.Request) -> None:
+        if not token:
+            return
+        if request.url.host != own and not (_is_loopback(request.url.host) and _is_loopback(own)):
+            raise CallError(
+                f"the card sends callers to {request.url.host}, and the token is for {own}: call that host itself"
+            )
+        request.headers["Authorization"] = f"Bearer {token}"
+
+    # An agent may think for as long as it likes; its server says when it is gone.
+    timeout = httpx.Timeout(CONNECT_SECONDS, read=None)
+    headers = {"A2A-Version": "1.0"}
+    # Its own host is never reached through a proxy.
+    return httpx.AsyncClient(
+        timeout=timeout, headers=headers, event_hooks={"request": [authorize]}, trust_env=not _is_loopback(own)
+    )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+@contextlib.contextmanager
+def _told() -> Any:
+    try:
+        yield
+    except A2AClientError as error:
+        raise CallError(str(error)) from error
+    except A2AError as error:
+        raise CallError(error.message) from error
+    except httpx.HTTPStatusError as error:
+        raise CallError(f"{error.request.url} answered {error.response.status_code}") from error
+    except httpx.HTTPError as error:
+        raise CallError(f"{type(error).__name__}: {error}") from error
