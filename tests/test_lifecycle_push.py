@@ -145,3 +145,22 @@ async def test_an_agent_without_push_says_so_on_all_of_it() -> None:
         ):
             with pytest.raises(PushNotificationNotSupportedError):
                 await call
+
+
+@asynchronous
+async def test_a_webhook_that_is_registered_late_gets_what_follows() -> None:
+    async with serving() as lifecycle:
+        events: list[tuple[int, bool]] = []
+        lifecycle.observe(lambda each: events.append((each.state, each.pushes)))
+        caller = Caller(lifecycle)
+        task = await caller.task(script={"end": "input-required"})
+        following = caller.subscribe(task["id"])
+        await anext(following)
+        hooks = Hooks(caller, task["id"])
+        created = await hooks.create()
+        await caller.task(task_id=task["id"], script={"end": "input-required"})
+        await hooks.delete(created.id)
+        await caller.task(task_id=task["id"])
+        await following.aclose()
+        assert [pushes for state, pushes in events if state == 6] == [False, True]
+        assert events[-1] == (3, False)

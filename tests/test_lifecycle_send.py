@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from a2a.server.agent_execution import RequestContext
 from a2a.server.events.event_queue import EventQueue
+from a2a.server.tasks import TaskUpdater
 from a2a.types.a2a_pb2 import Message, Part, SendMessageRequest, Task, TaskStatus
 from a2a.utils.errors import (
     ContentTypeNotSupportedError,
@@ -348,3 +349,19 @@ async def test_a_message_that_json_cannot_say_is_refused_before_anything_is_stor
         with pytest.raises(InvalidParamsError):
             await lifecycle.send(SendMessageRequest(message=bad), Caller(lifecycle).context)
         assert lifecycle.stats() == Stats(tasks={}, queued=0, running=0, subscribers=0)
+
+
+@asynchronous
+async def test_the_sdks_task_updater_works() -> None:
+    async def turn(context: RequestContext, queue: EventQueue) -> None:
+        updater = TaskUpdater(queue, context.task_id or "", context.context_id or "")
+        await updater.submit()
+        await updater.start_work()
+        await updater.add_artifact([Part(text="one")], artifact_id="a")
+        await updater.add_artifact([Part(text="two")], artifact_id="a", append=True, last_chunk=True)
+        await updater.complete(updater.new_agent_message([Part(text="done")]))
+
+    async with serving(Driven(turn)) as lifecycle:
+        task = await Caller(lifecycle).task()
+        assert (state(task), texts(task)) == ("completed", ["one", "two"])
+        assert task["status"]["message"]["parts"] == [{"text": "done"}]

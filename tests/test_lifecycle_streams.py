@@ -11,8 +11,19 @@ from typing import Any
 import pytest
 from a2a.server.agent_execution import RequestContext
 from a2a.server.events.event_queue import EventQueue
-from a2a.types.a2a_pb2 import GetTaskRequest, ListTasksRequest, SubscribeToTaskRequest
-from a2a.utils.errors import InternalError, TaskNotFoundError, UnsupportedOperationError
+from a2a.types.a2a_pb2 import (
+    AgentCard,
+    GetExtendedAgentCardRequest,
+    GetTaskRequest,
+    ListTasksRequest,
+    SubscribeToTaskRequest,
+)
+from a2a.utils.errors import (
+    ExtendedAgentCardNotConfiguredError,
+    InternalError,
+    TaskNotFoundError,
+    UnsupportedOperationError,
+)
 
 from a2a_claude.a2a import subscribers
 from a2a_claude.a2a.turns import Overloaded
@@ -254,3 +265,40 @@ async def test_the_sdks_own_face_gives_the_same() -> None:
         await events.aclose()
         page = await lifecycle.on_list_tasks(ListTasksRequest(), caller.context)
         assert (page.total_size, page.page_size, page.tasks[0].id) == (1, 50, shown["id"])
+
+
+@asynchronous
+async def test_what_has_ended_or_rests_is_kept_in_the_store_alone(path: Path | str) -> None:
+    async with serving(path=path, max_concurrent_tasks=2) as lifecycle:
+        caller = Caller(lifecycle)
+        resting = await caller.task(script={"end": "input-required"})
+        await caller.task(script={"end": "working"})
+        await asyncio.gather(*(caller.task(script={"chunks": 2}) for _ in range(10)))
+        async for _ in caller.stream(script={"chunks": 2}):
+            pass
+        canceled = await caller.task(script={"end": "hang"}, return_immediately=True)
+        await caller.cancel(canceled["id"])
+        following = caller.subscribe(resting["id"])
+        await anext(following)
+        await caller.task(task_id=resting["id"])
+        assert len([each async for each in following]) == 1
+        await until(lambda: lifecycle.stats().running == 0)
+        await asyncio.sleep(0)
+        assert list(lifecycle._engine.tasks) == []
+        assert lifecycle._engine._background == set()
+
+
+@asynchronous
+async def test_the_extended_card_is_what_the_server_makes_of_it() -> None:
+    request = GetExtendedAgentCardRequest()
+    async with serving() as lifecycle:
+        with pytest.raises(UnsupportedOperationError):
+            await lifecycle.on_get_extended_agent_card(request, Caller(lifecycle).context)
+    async with serving(extended_card=True) as lifecycle:
+        with pytest.raises(ExtendedAgentCardNotConfiguredError):
+            await lifecycle.on_get_extended_agent_card(request, Caller(lifecycle).context)
+    async with serving(
+        extended_card=True, make_extended_card=lambda context: AgentCard(name=context.user.user_name)
+    ) as lifecycle:
+        card = await lifecycle.on_get_extended_agent_card(request, Caller(lifecycle, "alice").context)
+        assert card.name == "alice"

@@ -95,7 +95,33 @@ async def test_a_damaged_file_is_an_error_and_not_the_end(tmp_path: Path) -> Non
     content[4096:] = b"\xa5" * (len(content) - 4096)
     path.write_bytes(content)
     with pytest.raises(StoreError, match="the file is damaged: stop the server and restore a backup"):
-        store = await Store.open(path)
+        await Store.open(path)
+
+
+@asynchronous
+async def test_damage_that_a_read_meets_makes_the_server_unready(tmp_path: Path) -> None:
+    path = tmp_path / "tasks.sqlite3"
+    store = await Store.open(path)
+    await fill(store, *(row(store, number) for number in range(500)))
+    await store.close()
+    (root,) = _one(path, "SELECT rootpage FROM sqlite_master WHERE name = 'parts'")
+    content = bytearray(path.read_bytes())
+    content[(root - 1) * 4096 : root * 4096] = b"\xa5" * 4096
+    path.write_bytes(content)
+    store = await Store.open(path)
+    await store.check()
+    with pytest.raises(StoreError, match="the file is damaged"):
+        store.task_json("task 1", "", 1)
+    with pytest.raises(StoreError, match="the file is damaged"):
+        await store.check()
+    await store.close()
+
+
+def _one(path: Path, sql: str) -> tuple[int]:
+    connection = sqlite3.connect(path)
+    found: tuple[int] = connection.execute(sql).fetchone()
+    connection.close()
+    return found
 
 
 @pytest.mark.parametrize("place", ["file/tasks.sqlite3", "/proc/tasks.sqlite3"])

@@ -40,7 +40,7 @@ class Endings:
         Goes on when the caller goes away; several callers share one cancellation.
         """
         if live.canceling is None:
-            self._engine.tasks[live.id] = live
+            self._engine.tasks.keep(live)
             live.canceling = asyncio.create_task(self._cancel(live, context))
             self._engine.keep(live.canceling)
         await asyncio.shield(live.canceling)
@@ -58,7 +58,7 @@ class Endings:
             if live.running:
                 live.running.stop()
             live.canceling = None
-            self._engine.release(live)
+            self._engine.tasks.release(live)
 
     async def _cancel_in_executor(self, live: LiveTask, context: ServerCallContext) -> None:
         queue = TurnQueue(self._engine, live, None)
@@ -74,10 +74,8 @@ class Endings:
 
     async def recover(self) -> None:
         """Fails the tasks that were at work when the server stopped; those that wait for input are left as they are."""
-        store = self._engine.store
-        for row in store.interrupted():
-            artifacts, seq = store.artifacts(row)
-            live = LiveTask(row._replace(seq=seq), artifacts, stored=True, pushes=len(store.push_configs(row.key)))
+        for row in self._engine.store.interrupted():
+            live = self._engine.tasks.load(row)
             event = events.failed("server_restarted", "The server was restarted while this task was at work")
             await committed(self._engine.publish(live, event, None))
             logger.warning("Task %s had not ended when the server stopped: it has failed", live.id)
@@ -87,7 +85,7 @@ class Endings:
         engine = self._engine
         engine.stopping = True
         engine.turns.stop()
-        for live in list(engine.tasks.values()):
+        for live in engine.tasks:
             if any(turn.place.running for turn in live.turns):
                 for turn in list(live.turns):
                     engine.withdraw(turn, stopping())
@@ -105,7 +103,7 @@ class Endings:
             turn.stop()
         if pending := {turn.worker for turn in engine.running if turn.worker}:
             await asyncio.wait(pending, timeout=STOP_GRACE)
-        for live in list(engine.tasks.values()):
+        for live in engine.tasks:
             with contextlib.suppress(StoreError):
                 await committed(live.written)
             for subscriber in live.subscribers:
@@ -144,10 +142,9 @@ class Endings:
             with contextlib.suppress(StoreError):
                 row = store.task(live.id)
                 if row is not None:
-                    artifacts, seq = store.artifacts(row)
-                    again = LiveTask(row._replace(seq=seq), artifacts, stored=True, pushes=live.pushes)
+                    again = self._engine.tasks.load(row)
                     if not again.terminal:
                         step = again.set_status(event, milliseconds(), first_word=False)
                         await store.write(step.changes, partial(self._engine.deliver, again, step.records))
                 live.broken = False
-                self._engine.release(live)
+                self._engine.tasks.release(live)

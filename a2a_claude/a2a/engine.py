@@ -21,7 +21,6 @@ from a2a.utils.errors import (
     A2AError,
     InternalError,
     InvalidAgentResponseError,
-    TaskNotFoundError,
     UnsupportedOperationError,
 )
 
@@ -29,6 +28,7 @@ from a2a_claude.a2a import events
 from a2a_claude.a2a.errors import invalid_params
 from a2a_claude.a2a.live import LiveTask, Step
 from a2a_claude.a2a.subscribers import Subscriber
+from a2a_claude.a2a.tasks import Tasks
 from a2a_claude.a2a.turn import Turn, TurnQueue, committed
 from a2a_claude.a2a.turns import Overloaded, Turns
 from a2a_claude.store import EventRecord, PushConfig, Record, Store, StoreError, changes, codec
@@ -46,22 +46,10 @@ class Engine:
         self.history_limit = history_limit
         self.stopping = False
         self.running: set[Turn] = set()
-        self.tasks: dict[str, LiveTask] = {}  # unfinished tasks that someone works on or listens to
+        self.tasks = Tasks(store)
         self.observers: list[Callable[[EventRecord], None]] = []
         self._background: set[asyncio.Task[None]] = set()
         self.lost: Callable[[LiveTask, StoreError], None]
-
-    def find(self, task_id: str, owner: str) -> LiveTask:
-        """An owner's task; TaskNotFoundError for any other."""
-        live = self.tasks.get(task_id)
-        if live is not None and live.owner == owner:
-            return live
-        row = self.store.task(task_id)
-        if row is None or row.owner != owner:
-            raise TaskNotFoundError(f"Task {task_id} not found")
-        artifacts, seq = self.store.artifacts(row)
-        pushes = len(self.store.push_configs(row.key))
-        return LiveTask(row._replace(seq=seq), artifacts, stored=True, pushes=pushes)
 
     def begin(
         self,
@@ -86,7 +74,7 @@ class Engine:
             raise stopping()
         message = params.message
         if message.task_id:
-            live = self.find(message.task_id, owner)
+            live = self.tasks.find(message.task_id, owner)
             if message.context_id not in ("", live.context_id):
                 raise invalid_params(("message.contextId", f"task {live.id} belongs to context {live.context_id}"))
             if live.terminal:
@@ -105,25 +93,12 @@ class Engine:
         if subscriber:
             live.subscribers.append(subscriber)
         if turn.follow_up:
-            self.tasks[live.id] = live
+            self.tasks.keep(live)
             live.pushes += push is not None
             turn.ready = self._commit(live, self._with_push(turn, live.accept(document)))
         elif visible or not turn.place.running:
             turn.ready = self._commit(live, self._create(turn))
         return turn
-
-    def join(self, live: LiveTask, subscriber: Subscriber) -> None:
-        """A stream follows an unfinished task from here on."""
-        self.tasks[live.id] = live
-        live.subscribers.append(subscriber)
-        if self.stopping and not live.turns:
-            subscriber.end()
-
-    def leave(self, live: LiveTask, subscriber: Subscriber) -> None:
-        """A stream was closed; its task goes on."""
-        subscriber.end()
-        live.subscribers = [each for each in live.subscribers if each is not subscriber]
-        self.release(live)
 
     def keep(self, task: asyncio.Task[None]) -> None:
         """Holds work that no request waits for: the event loop itself holds tasks weakly."""
@@ -169,7 +144,7 @@ class Engine:
             turn.end(self.unanswered(turn))
             self.running.discard(turn)
             self.turns.leave(turn.place)
-            self.release(live)
+            self.tasks.release(live)
 
     def unanswered(self, turn: Turn) -> Exception | None:
         """Why a turn that ends without an answer has none; None when the task is the answer."""
@@ -267,7 +242,7 @@ class Engine:
         live = turn.live
         live.pushes += turn.push is not None
         step = live.create(turn.params.message, milliseconds(), task)
-        self.tasks[live.id] = live
+        self.tasks.keep(live)
         return self._with_push(turn, step)
 
     def _with_push(self, turn: Turn, step: Step) -> Step:
@@ -302,7 +277,7 @@ class Engine:
     def _written(self, live: LiveTask, write: asyncio.Future[None]) -> None:
         if not write.cancelled() and isinstance(error := write.exception(), StoreError):
             self.lost(live, error)
-        self.release(live)
+        self.tasks.release(live)
 
     def deliver(self, live: LiveTask, records: list[EventRecord]) -> None:
         """Hands committed events out."""
@@ -333,12 +308,6 @@ class Engine:
         turn.live.turns.remove(turn)
         turn.end(error)
         return True
-
-    def release(self, live: LiveTask) -> None:
-        """Forgets a task that nobody works on or listens to; the store has it."""
-        idle = not (live.turns or live.canceling or live.broken) and (live.terminal or not live.subscribers)
-        if idle and (live.written is None or live.written.done()) and self.tasks.get(live.id) is live:
-            del self.tasks[live.id]
 
 
 def stopping() -> Overloaded:

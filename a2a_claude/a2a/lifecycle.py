@@ -112,7 +112,7 @@ class Lifecycle(RequestHandler):
     def stats(self) -> Stats:
         """For health and metrics."""
         tasks = {codec.STATE_NAMES[state]: count for state, count in self.store.count_by_state().items()}
-        streams = sum(len(live.subscribers) for live in self._engine.tasks.values())
+        streams = sum(len(live.subscribers) for live in self._engine.tasks)
         return Stats(tasks, self._engine.turns.queued, self._engine.turns.running, streams)
 
     # The operations in ready ProtoJSON
@@ -149,7 +149,7 @@ class Lifecycle(RequestHandler):
         """CancelTask: a `task` record. TaskNotCancelableError when the task ended in another way first."""
         with _store_errors():
             owner = _owner(context)
-            live = self._engine.find(params.id, owner)
+            live = self._engine.tasks.find(params.id, owner)
             if not live.terminal:
                 await self._endings.cancel(live, context)
                 if live.state == TaskState.TASK_STATE_CANCELED:
@@ -177,7 +177,7 @@ class Lifecycle(RequestHandler):
                 async for record in subscriber:
                     yield last_messages(record, history) if record.kind == "task" else record
             finally:
-                self._engine.leave(turn.live, subscriber)
+                self._engine.tasks.leave(turn.live, subscriber)
 
     async def subscribe(
         self, params: SubscribeToTaskRequest, context: ServerCallContext
@@ -189,19 +189,21 @@ class Lifecycle(RequestHandler):
         self._require_streaming()
         with _store_errors():
             owner = _owner(context)
-            live = self._engine.find(params.id, owner)
+            live = self._engine.tasks.find(params.id, owner)
             subscriber = Subscriber()
-            self._engine.join(live, subscriber)
+            self._engine.tasks.join(live, subscriber)
             try:
                 record = self._queries.snapshot(live.id, owner, self._queries.history_limit)
                 if record.last:
                     raise UnsupportedOperationError(f"Task {live.id} has ended: read it with GetTask")
                 subscriber.after = record.seq
+                if self._engine.stopping and not live.turns:
+                    subscriber.end()
                 yield record
                 async for event in subscriber:
                     yield event
             finally:
-                self._engine.leave(live, subscriber)
+                self._engine.tasks.leave(live, subscriber)
 
     async def _first(self, turn: Turn, subscriber: Subscriber, owner: str, history: int) -> Record:
         await committed(turn.ready)

@@ -125,7 +125,7 @@ class LiveTask:
     def heard(self) -> Step:
         """A turn ended without a word: its message no longer waits."""
         self.pending -= 1
-        return Step([changes.set_pending(self.key, self.pending, self._next())])
+        return Step([changes.set_pending(self.key, self.pending)])
 
     def set_status(self, event: TaskStatusUpdateEvent | Task, now: int, *, first_word: bool) -> Step:
         """A new status; `first_word` when it is the first of a follow-up's turn. Its metadata joins the task's."""
@@ -139,8 +139,9 @@ class LiveTask:
         if metadata:
             self._metadata.update(metadata)
         self.pending = 0 if self.terminal else self.pending - first_word
+        change = self._set_status()
         if self.stored:
-            step.changes.append(self._set_status())
+            step.changes.append(change)
         tail = b',"metadata":%b}' % dumps(metadata) if metadata else b"}"
         json = b'%b,"status":%b%b' % (self._ids, self._status, tail)
         step.records.append(self._record("statusUpdate", json, previous=previous))
@@ -231,7 +232,7 @@ class LiveTask:
             self.pending,
             self.created,
             self.updated,
-            self._next(),
+            self.seq,
         )
         return changes.create_task(row)
 

@@ -12,6 +12,7 @@ from a2a.utils.errors import PushNotificationNotSupportedError, TaskNotFoundErro
 
 from a2a_claude.a2a.engine import Engine
 from a2a_claude.a2a.errors import invalid_params
+from a2a_claude.a2a.live import LiveTask
 from a2a_claude.store import PushConfig, changes, codec
 from a2a_claude.store.sqlite import milliseconds
 
@@ -53,18 +54,18 @@ class PushConfigs:
     ) -> TaskPushNotificationConfig:
         """Registers a webhook, or replaces the one of the same id; returns it with its id."""
         self.require()
-        self._engine.find(config.task_id, owner)
+        self._engine.tasks.find(config.task_id, owner)
         vetted = await self.vet(config, context)
         async with self._registration:
-            live = self._engine.find(config.task_id, owner)
+            live = self._engine.tasks.find(config.task_id, owner)
             self._check_room(self._engine.store.push_configs(live.key), vetted.id)
             await self._engine.store.write([changes.put_push_config(live.key, owner, milliseconds(), vetted)])
-            live.pushes = len(self._engine.store.push_configs(live.key))
+            self._count(live)
         return codec.decode_push_config(vetted.json)
 
     def check_room(self, task_id: str, owner: str, config: PushConfig) -> None:
         """InvalidParamsError when a task has as many webhooks as it may."""
-        self._check_room(self._engine.store.push_configs(self._engine.find(task_id, owner).key), config.id)
+        self._check_room(self._engine.store.push_configs(self._engine.tasks.find(task_id, owner).key), config.id)
 
     def _check_room(self, known: list[PushConfig], config_id: str) -> None:
         if len(known) >= self._limit and config_id not in {each.id for each in known}:
@@ -80,12 +81,18 @@ class PushConfigs:
     def list(self, task_id: str, owner: str) -> list[TaskPushNotificationConfig]:
         """The webhooks of a task, oldest first."""
         self.require()
-        live = self._engine.find(task_id, owner)
+        live = self._engine.tasks.find(task_id, owner)
         return [codec.decode_push_config(each.json) for each in self._engine.store.push_configs(live.key)]
 
     async def delete(self, task_id: str, config_id: str, owner: str) -> None:
         """Forgets a webhook; no error when there is none of this id."""
         self.require()
-        live = self._engine.find(task_id, owner)
+        live = self._engine.tasks.find(task_id, owner)
         await self._engine.store.write([changes.delete_push_config(live.key, config_id)])
-        live.pushes = len(self._engine.store.push_configs(live.key))
+        self._count(live)
+
+    def _count(self, live: LiveTask) -> None:
+        # Another LiveTask may have come into memory while the change was committed.
+        for each in (live, self._engine.tasks.kept(live.id)):
+            if each is not None:
+                each.pushes = len(self._engine.store.push_configs(live.key))

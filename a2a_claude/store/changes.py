@@ -29,9 +29,9 @@ def set_status(key: int, state: int, status: bytes, metadata: bytes, pending: in
     )
 
 
-def set_pending(key: int, pending: int, seq: int) -> Change:
+def set_pending(key: int, pending: int) -> Change:
     """How many accepted messages wait for their turn's first word."""
-    return "UPDATE tasks SET pending = ?, seq = ? WHERE key = ?", (pending, seq, key)
+    return "UPDATE tasks SET pending = ? WHERE key = ?", (pending, key)
 
 
 def add_message(key: int, seq: int, json: bytes) -> Change:

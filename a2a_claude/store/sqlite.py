@@ -43,6 +43,7 @@ class Store:
         self._lister: sqlite3.Connection | None = None
         self._lister_thread: ThreadPoolExecutor | None = None
         self._where = where
+        self._read_error: StoreError | None = None
         self._key = self._read(reads.highest_key)
         self._lock: int | None = None
         self._keeper: asyncio.Task[None] | None = None
@@ -103,7 +104,9 @@ class Store:
         return self._key
 
     async def check(self) -> None:
-        """For readiness: StoreError when the last write failed and a small one still fails."""
+        """For readiness: StoreError when the last read failed, or the last write did and a small one still does."""
+        if self._read_error:
+            raise self._read_error
         if self._writer.error:
             await self.write([changes.touch_health(milliseconds())])
 
@@ -188,6 +191,9 @@ class Store:
 
     def _read(self, read: Callable[Concatenate[sqlite3.Connection, P], T], *values: P.args, **named: P.kwargs) -> T:
         try:
-            return read(self._reader, *values, **named)
+            found = read(self._reader, *values, **named)
         except sqlite3.Error as error:
-            raise StoreError.of(error, self._where) from error
+            self._read_error = StoreError.of(error, self._where)
+            raise self._read_error from error
+        self._read_error = None
+        return found
