@@ -7,6 +7,7 @@ The syntax is the Dockerfile reference's as of Docker 20.10, which BuildKit and 
 from __future__ import annotations
 
 import json
+import posixpath
 import re
 import unicodedata
 
@@ -15,8 +16,8 @@ from a2a_claude.config.agent import Agent
 from a2a_claude.targets import Artifact, Unrenderable
 from a2a_claude.targets.template import Quoted, fill
 
-# The parsers read a file by lines of at most 64 KiB; the rest of the line needs room too.
-LONGEST_VALUE = 60_000
+# The parsers read lines of at most 64 KiB, and take seconds, in quadratic time, for values near to that.
+LONGEST_VALUE = 32_000
 
 AGENT_NAME = re.compile(r"[a-z][a-z0-9-]{0,62}")
 APT_PACKAGE = re.compile(r"[a-z0-9][a-z0-9+.-]+")
@@ -33,9 +34,33 @@ VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 WHEEL = re.compile(r"([A-Za-z0-9][A-Za-z0-9._+-]*/)*[A-Za-z0-9][A-Za-z0-9._+!-]*\.whl")
 
 # `install -d` gives the workspace to the agent's user, which must never happen to one of these.
-SYSTEM_DIRECTORIES = frozenset(
-    "/ /bin /boot /dev /etc /home /lib /lib64 /media /mnt /opt /proc /root /run /sbin /srv /sys /tmp /usr /var".split()
-)
+SYSTEM_DIRECTORIES = {
+    "/",
+    *(
+        f"/{each}"
+        for each in (
+            "bin",
+            "boot",
+            "dev",
+            "etc",
+            "home",
+            "lib",
+            "lib64",
+            "media",
+            "mnt",
+            "opt",
+            "proc",
+            "root",
+            "run",
+            "sbin",
+            "srv",
+            "sys",
+            "tmp",
+            "usr",
+            "var",
+        )
+    ),
+}
 
 
 def double_quoted(path: str, text: str) -> Quoted:
@@ -79,7 +104,7 @@ def _refuse(path: str, text: str, categories: tuple[str, ...], hint: str) -> Non
 
 def _fits(path: str, quoted: str) -> Quoted:
     if len(quoted.encode()) > LONGEST_VALUE:
-        reason = f"longer than the {LONGEST_VALUE} bytes that fit into a line of a Dockerfile"
+        reason = f"longer than the {LONGEST_VALUE} bytes that a value in a Dockerfile may have"
         raise Unrenderable(path, reason, "shorten it, or put it into a file of the workspace")
     return Quoted(quoted)
 
@@ -132,7 +157,8 @@ def _package(agent: Agent) -> tuple[Quoted | None, Quoted]:
 
 def _make_directories(workspace: str, uid: int) -> Quoted:
     path = "deploy.docker.workspace"
-    if not workspace.startswith("/") or workspace.rstrip("/") in SYSTEM_DIRECTORIES | {""}:
+    place = "/" + posixpath.normpath(workspace).lstrip("/")
+    if not workspace.startswith("/") or place in SYSTEM_DIRECTORIES:
         raise Unrenderable(path, f"{workspace!r} is no place of its own in the image", "use a path such as /workspace")
     owner = (f"--owner={uid}", f"--group={uid}")
     return exec_form(path, "install", "--directory", "--mode=0700", *owner, "/var/lib/a2a-claude", workspace)

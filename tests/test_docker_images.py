@@ -1,0 +1,227 @@
+"""The agents of this checkout as images: by docker, BuildKit and buildah, small beside each other, and confined."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from a2a_claude import __version__
+from tests.docker_engine import Buildah, Engine, debian_archive, running_engine
+from tests.tools import require
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("docker")]
+
+ROOT = Path(__file__).parent.parent
+WHEEL = f"a2a_claude-{__version__}-py3-none-any.whl"
+DEBIAN = "a2a-claude-test/debian:bookworm"
+PYTHON = "a2a-claude-test/python:bookworm"
+HARDENED = (
+    "--rm",
+    "--network=none",
+    "--read-only",
+    "--cap-drop=ALL",
+    "--security-opt=no-new-privileges",
+    "--tmpfs=/tmp",
+)
+WORKSPACE = '/srv/it\'s "the" $HOME'
+PROFILE = {
+    "defaults.test.yaml": {"deploy": {"package": WHEEL, "docker": {"baseImage": DEBIAN}}},
+    "reviewer/agent.test.yaml": {
+        "memory": {"instructions": "memory/CLAUDE.md"},
+        "claude": {"settingSources": ["project"]},
+        "deploy": {"docker": {"workspace": WORKSPACE, "labels": {"com.example.team": "$it's"}}},
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[Engine]:
+    with running_engine() as engine:
+        yield engine
+
+
+class QuietHandler(SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *arguments: object) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def wheelhouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Our wheel and all that its runtime needs, laid out as a simple index (PEP 503)."""
+    uv = require("uv", "pip install uv")
+    folder = tmp_path_factory.mktemp("wheelhouse")
+    wheels = folder / "wheels"
+    build: list[str | Path] = [sys.executable, "-m", "build", "--wheel", "--installer", "uv", "--outdir", wheels, ROOT]
+    subprocess.run(build, check=True, capture_output=True)
+    subprocess.run([uv, "venv", "--quiet", "--seed", "--python", sys.executable, folder / "venv"], check=True)
+    download: list[str | Path] = [
+        folder / "venv" / "bin" / "pip",
+        "download",
+        "--quiet",
+        "--dest",
+        wheels,
+        f"{wheels / WHEEL}[runtime]",
+    ]
+    # What the images run: Debian 12's Python.
+    subprocess.run([*download, "--only-binary", ":all:", "--python-version", "3.11"], check=True, capture_output=True)
+    for wheel in wheels.glob("*.whl"):
+        project = folder / "simple" / re.sub(r"[-_.]+", "-", wheel.name.split("-")[0]).lower()
+        project.mkdir(parents=True, exist_ok=True)
+        (project / wheel.name).hardlink_to(wheel)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def index(wheelhouse: Path) -> Iterator[str]:
+    """The URL of a package index on loopback."""
+    handler = partial(QuietHandler, directory=str(wheelhouse / "simple"))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/"
+        server.shutdown()
+
+
+@pytest.fixture(scope="module")
+def deploy(wheelhouse: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The agents of this checkout, compiled for the tests' base image and with the wheel in their build contexts."""
+    folder = tmp_path_factory.mktemp("docker")
+    shutil.copytree(ROOT / "agents", folder / "agents")
+    for name, layer in PROFILE.items():
+        (folder / "agents" / name).write_text(json.dumps(layer))
+    (folder / "agents" / "reviewer" / "memory").mkdir()
+    (folder / "agents" / "reviewer" / "memory" / "CLAUDE.md").write_text("Be kind.\n")
+    command = [sys.executable, "-m", "a2a_claude", "compile", "agents", "--profile", "test"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    subprocess.run([*command, "--target", "config", "--target", "docker"], cwd=folder, env=environment, check=True)
+    for agent in ("example", "reviewer"):
+        shutil.copy(wheelhouse / "wheels" / WHEEL, folder / "deploy" / agent)
+        # As a strict umask leaves it.
+        (folder / "deploy" / agent / "agent.json").chmod(0o600)
+    return folder / "deploy"
+
+
+@pytest.fixture(scope="module")
+def bases(engine: Engine, index: str, deploy: Path, request: pytest.FixtureRequest) -> None:
+    """The images DEBIAN, which has no Python, and PYTHON, which has all that a build asks for but Claude."""
+    assert request.config.cache is not None
+    engine.docker("import", debian_archive(request.config.cache.mkdir("debian")), DEBIAN)
+    engine.docker("build", "--network=host", "--target=base", "--tag", PYTHON, deploy / "example")
+    venv = "apt-get update && apt-get install --yes --no-install-recommends python3-venv"
+    engine.docker("build", "--network=host", "--tag", PYTHON, "-", stdin=f"FROM {PYTHON}\nRUN {venv}\n")
+
+
+def build_image(engine: Engine, index: str, context: Path, tag: str, *options: str, buildkit: bool = False) -> str:
+    image = f"a2a-claude-test/{tag}"
+    arguments: tuple[str | Path, ...] = (
+        "--network=host",
+        f"--build-arg=PIP_INDEX_URL={index}",
+        *options,
+        "--tag",
+        image,
+        context,
+    )
+    engine.docker("build", *arguments, buildkit=buildkit)
+    return image
+
+
+@pytest.fixture(scope="module")
+def images(engine: Engine, index: str, deploy: Path, bases: None) -> Iterator[dict[str, str]]:
+    """Both agents' images by docker's classic builder."""
+    built = {name: build_image(engine, index, deploy / name, name) for name in ("reviewer", "example")}
+    yield built
+    # The builder stage would stay behind without a name to remove it by.
+    builder = build_image(engine, index, deploy / "example", "builder", "--target=builder")
+    engine.docker("image", "rm", "--force", *built.values(), builder, DEBIAN, PYTHON)
+
+
+def on_python(context: Path, folder: Path) -> Path:
+    """A copy of a build context that starts from PYTHON."""
+    copy = shutil.copytree(context, folder / context.name)
+    text = (copy / "Dockerfile").read_text()
+    (copy / "Dockerfile").write_text(text.replace(f"FROM {DEBIAN} AS", f"FROM {PYTHON} AS"))
+    return copy
+
+
+def layers(engine: Engine, image: str) -> list[str]:
+    diffs: list[str] = json.loads(engine.docker("image", "inspect", "--format", "{{json .RootFS.Layers}}", image))
+    return diffs
+
+
+@pytest.mark.parametrize("name", ["example", "reviewer"])
+def test_an_image_runs_hardened_as_the_numeric_user(engine: Engine, images: dict[str, str], name: str) -> None:
+    def inside(*command: str) -> str:
+        return engine.docker("run", *HARDENED, images[name], *command).strip()
+
+    assert inside("a2a-claude", "--version") == f"a2a-claude, version {__version__}"
+    assert inside("/opt/claude/claude", "--version").endswith("(Claude Code)")
+    assert inside("python3", "-c", "import os; print(os.getuid(), os.getgid(), os.path.expanduser('~'))") == (
+        "10001 10001 /var/lib/a2a-claude"
+    )
+    bundled = "import claude_agent_sdk, os; print(os.listdir(os.path.dirname(claude_agent_sdk.__file__) + '/_bundled'))"
+    assert "claude" in inside("/opt/a2a-claude/bin/python", "-c", bundled)
+    assert json.loads(inside("cat", f"/etc/a2a-claude/{name}/agent.json"))["server"]["port"] in (3030, 3031)
+    inside("sh", "-ec", 'mkdir "$CLAUDE_CONFIG_DIR" && test "$(stat -c %u:%a .)" = 10001:700 && git --version')
+    assert inside("sh", "-c", f"echo x > /etc/a2a-claude/{name}/agent.json || echo refused") == "refused"
+
+
+def test_what_the_config_says_is_in_the_image(engine: Engine, images: dict[str, str]) -> None:
+    (image,) = json.loads(engine.docker("image", "inspect", images["reviewer"]))
+    assert image["Config"]["WorkingDir"] == WORKSPACE
+    assert image["Config"]["Labels"]["com.example.team"] == "$it's"
+    assert engine.docker("run", *HARDENED, images["reviewer"], "pwd") == WORKSPACE + "\n"
+    assert (
+        engine.docker("run", *HARDENED, images["reviewer"], "cat", "/etc/a2a-claude/reviewer/memory/CLAUDE.md")
+        == "Be kind.\n"
+    )
+
+
+def test_a_second_agent_adds_kilobytes(engine: Engine, images: dict[str, str]) -> None:
+    # Oldest first: the base, Debian's packages, Claude Code, our environment; then what differs between agents.
+    assert layers(engine, images["reviewer"])[:4] == layers(engine, images["example"])[:4]
+    listed = engine.docker("history", "--human=false", "--format", "{{.Size}}", images["example"]).split()
+    base, debian, claude, environment, *added = [int(each) for each in reversed(listed)]
+    print(f"base {base}, Debian packages {debian}, Claude Code {claude}, environment {environment} bytes;", end=" ")
+    print(f"a second agent adds {sum(added)}")
+    assert claude > 300e6
+    assert 0 < sum(added) < 1e6
+
+
+def test_buildkit_on_another_base_makes_the_very_same_large_layers(
+    engine: Engine, images: dict[str, str], index: str, deploy: Path, tmp_path: Path
+) -> None:
+    engine.require_buildkit()
+    image = build_image(engine, index, on_python(deploy / "example", tmp_path), "buildkit", buildkit=True)
+    count = len(layers(engine, PYTHON)) + 1
+    claude_and_environment = layers(engine, image)[count : count + 2]
+    assert claude_and_environment == layers(engine, images["example"])[2:4]
+    assert engine.docker("run", *HARDENED, image, "a2a-claude", "--version") == f"a2a-claude, version {__version__}\n"
+    engine.docker("image", "rm", "--force", image)
+
+
+def test_buildah_builds_it_without_a_daemon(
+    engine: Engine, images: dict[str, str], index: str, deploy: Path, tmp_path: Path
+) -> None:
+    buildah = Buildah(tmp_path / "buildah")
+    engine.docker("save", "--output", tmp_path / "base.tar", PYTHON)
+    buildah("pull", "--quiet", f"docker-archive:{tmp_path / 'base.tar'}")
+    options = ("--isolation=chroot", "--network=host", "--format=docker", f"--build-arg=PIP_INDEX_URL={index}")
+    image = buildah("bud", "--quiet", *options, on_python(deploy / "reviewer", tmp_path)).strip()
+    config = buildah.config(image)
+    assert (config["User"], config["WorkingDir"]) == ("10001:10001", WORKSPACE)
+    container = buildah("from", image).strip()
+    run = ("run", "--isolation=chroot", container, "--")
+    assert buildah(*run, "a2a-claude", "--version") == f"a2a-claude, version {__version__}\n"
+    assert buildah(*run, "/opt/claude/claude", "--version").endswith("(Claude Code)\n")
+    buildah("rm", container)
+    buildah("rmi", "--all", "--force")
