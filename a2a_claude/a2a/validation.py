@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
@@ -13,11 +14,16 @@ from google.protobuf.message import Message
 
 from a2a_claude.a2a.decoding import Violations, decode
 from a2a_claude.a2a.errors import invalid_params
+from a2a_claude.a2a.webhook_request import is_auth_scheme, is_header_value
 from a2a_claude.config.model import Limits
 
 MessageT = TypeVar("MessageT", bound=Message)
 
 MAX_PAGE_SIZE: Final = 100
+# A body may take so long, and longer as long as it keeps arriving at this rate: slow links may send large files, but
+# nobody holds a connection by a byte now and then.
+BODY_SECONDS: Final = 30.0
+BODY_BYTES_PER_SECOND: Final = 16 * 1024
 JSON_TYPES: Final = frozenset(("application/json", "application/a2a+json"))
 # A path `/{tenant}/…` cannot be told from the agent's own paths when a tenant has one of these names.
 RESERVED_TENANTS: Final = frozenset(("tasks", "v1", "a2a", ".well-known", "extendedAgentCard"))
@@ -28,16 +34,25 @@ async def read_body(req: falcon.asgi.Request, limit: int) -> bytes:
 
     Raises:
         falcon.HTTPContentTooLarge: with the limit.
+        falcon.HTTPError: 408, it came too slowly.
     """
     if (req.content_length or 0) > limit:
         raise _too_large(limit)
     chunks: list[bytes] = []
     size = 0
-    async for chunk in req.stream:
-        size += len(chunk)
-        if size > limit:
-            raise _too_large(limit)
-        chunks.append(chunk)
+    started = asyncio.get_running_loop().time()
+    try:
+        async with asyncio.timeout_at(started + BODY_SECONDS) as deadline:
+            async for chunk in req.stream:
+                size += len(chunk)
+                if size > limit:
+                    raise _too_large(limit)
+                chunks.append(chunk)
+                deadline.reschedule(started + BODY_SECONDS + size / BODY_BYTES_PER_SECOND)
+    except TimeoutError:
+        raise falcon.HTTPError(
+            falcon.HTTP_408, title="Request timeout", description="the body came too slowly"
+        ) from None
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 
@@ -190,7 +205,9 @@ def _push_config(request: pb.TaskPushNotificationConfig, _data: Any, violations:
     }
     for name, value in values.items():
         # They become header values of the webhook's requests.
-        if not value.isprintable():
-            violations.append((prefix + name, "must not have control characters"))
+        if not is_header_value(value):
+            violations.append((prefix + name, "must be printable ASCII"))
+    if request.authentication.scheme and not is_auth_scheme(request.authentication.scheme):
+        violations.append((f"{prefix}authentication.scheme", "must be the name of a scheme, for example Bearer"))
     if not request.url.lower().startswith(("https://", "http://")):
         violations.append((f"{prefix}url", "must be an http or https URL"))
