@@ -14,6 +14,7 @@ import os
 import random
 import signal
 from collections.abc import Iterator
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -67,9 +68,9 @@ async def _serve_and_call(path: Path, pipe: int, seed: int) -> None:
     await asyncio.gather(*(call(number) for number in range(12)))
 
 
-def _child(path: Path, pipe: int, seed: int) -> None:
+def _child(path: Path, pipe: Connection, seed: int) -> None:
     with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(_serve_and_call(path, pipe, seed))
+        asyncio.run(_serve_and_call(path, pipe.fileno(), seed))
 
 
 def _facts(pipe: int, process: multiprocessing.process.BaseProcess, after: int) -> Iterator[list[Any]]:
@@ -127,18 +128,18 @@ def _check_events(task: dict[str, Any], told: list[dict[str, Any]]) -> None:
 def test_nothing_that_was_told_is_lost_when_the_server_is_killed(tmp_path: Path) -> None:
     path = tmp_path / "tasks.sqlite3"
     chance = random.Random(3)  # noqa: S311
-    fork = multiprocessing.get_context("fork")
+    # Each server is forked from a process that has imported everything and runs no thread.
+    servers = multiprocessing.get_context("forkserver")
+    servers.set_forkserver_preload([__name__])
     everything: list[list[Any]] = []
     for seed in range(KILLS):
-        reading, writing = os.pipe()
-        process = fork.Process(target=_child, args=(path, writing, seed), daemon=True)
+        reading, writing = servers.Pipe(duplex=False)
+        process = servers.Process(target=_child, args=(path, writing, seed), daemon=True)
         process.start()
-        os.close(writing)
-        try:
-            facts = list(_facts(reading, process, chance.randrange(1, 400)))
-        finally:
-            os.close(reading)
-            process.join()
+        writing.close()
+        with reading:
+            facts = list(_facts(reading.fileno(), process, chance.randrange(1, 400)))
+        process.join()
         assert process.exitcode == -signal.SIGKILL
         everything += facts
         seen = asyncio.run(_check(path, facts))
