@@ -21,7 +21,8 @@ SLOW_TO_IMPORT = ("jinja2", "jsonschema", "yaml")
 MAY_IMPORT: dict[str, set[str]] = {
     "config": set(),
     "targets": {"config"},
-    "compiler": {"config", "targets"},
+    "compiler": {"config", "targets", "output_folder"},
+    "output_folder": {"config"},
     "store": {"config"},
     "observe": {"config"},
     "a2a": {"config", "store", "observe", "listening"},
@@ -29,7 +30,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "server": {"config", "store", "observe", "a2a", "claude", "listening", "sd_notify"},
     "listening": set(),
     "sd_notify": set(),
-    "commands": {"config", "targets", "compiler", "store", "observe", "a2a", "claude", "server"},
+    "commands": {"config", "targets", "compiler", "output_folder", "store", "observe", "a2a", "claude", "server"},
     "cli": {"commands"},
     "__main__": {"cli"},
     "package_data": set(),

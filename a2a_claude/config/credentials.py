@@ -34,7 +34,7 @@ _FORMS = re.compile(
 # Words may follow "Bearer" or "basic" in a sentence; a credential has a digit.
 _AUTHORIZATION = re.compile(
     r"(?i)\b(?:bearer|basic)[ \t]++(?=[A-Za-z+/=._~-]{0,200}[0-9])([A-Za-z0-9+/=._~-]{8,})"
-    r"|\bauthorization[\"']?[ \t]{0,8}[:=][ \t]{0,8}[\"']?(?:(?:bearer|basic|token)[ \t]++)?([^\s$\0\"']{8,})"
+    r"|\bauthorization[\"']?[ \t]{0,8}[:=][ \t]{0,8}[\"']?(?:(?:bearer|basic|token)[ \t]++)?+([^\s$\0\"']{8,})"
 )
 # A user as long as this is a token.
 _URL_PASSWORD = re.compile(
@@ -42,7 +42,9 @@ _URL_PASSWORD = re.compile(
 )
 _QUERY = re.compile(r"[?&]([A-Za-z0-9_.-]{1,64})=(?![\0{<])([^\s&#\0]{4,})")
 _FLAG = re.compile(r"(?i)^--?[a-z-]*(?:api-?key|token|password|passwd|secret)(?:=(.+))?$")
-_ASSIGNMENT = re.compile(r"(?<![\w.-])([A-Za-z_][\w.-]{0,63})(?:=|:[ \t]{0,8})[\"']?([^\s\0\"']{4,})")
+_ASSIGNMENT = re.compile(
+    r"(?<![\w.-])([A-Za-z_][\w.-]{0,63})(?:=|:[ \t]{0,8})[\"']?(?:(?i:bearer|basic|token)[ \t]++)?+([^\s\0\"']{4,})"
+)
 _SECRET_NAME = re.compile(
     r"(?:^|[_.-])(?:(?:api|access|private|secret|auth|account|admin|master|encryption|signing|license|subscription)"
     r"[_.-]?key|token|secret|credentials?|authorization|cookie|passphrase|pwd|pass)$|passw(?:or)?d$|apikey$"
@@ -55,7 +57,10 @@ _COMMANDS = frozenset({"args", "command"})
 _NO_SECRETS = frozenset({"", "true", "false", "null", "none"})
 _FILE = re.compile(r"[~.]{0,2}/[^\s$]*\Z")
 # A line that no reader understood: whatever stands behind a name of a secret.
-_NAMED = re.compile(r"(?<![\w.-])([\w.-]{1,64}+)[\"']?[ \t]{0,8}[:=][ \t]{0,8}[\"']?(?![\s$&*!|>{\[])([^\s,\"'}\]]+)")
+_NAMED = re.compile(
+    r"(?<![\w.-])([\w.-]{1,64}+)[\"']?[ \t]{0,8}[:=][ \t]{0,8}(?:[!&][^\s\[]{0,64}[ \t]{1,8})?+(?:\[[ \t]{0,8})?+"
+    r"[\"']?(?![\s$&*!|>{\[])([^\s,\"'}\]]+)"
+)
 _ENCODED_LINE = re.compile(r"^\s*[\"']?([A-Za-z0-9+/]{48,}={0,2})(?:\\n)?[\"']?,?\s*$")
 
 
@@ -153,7 +158,7 @@ def _masked(match: re.Match[str]) -> str:
 
 
 def _masked_if_named(match: re.Match[str]) -> str:
-    if not is_secret_name(match[1]) or match[2].lower() in _NO_SECRETS:
+    if not is_secret_name(match[1]) or match[2].lower() in _NO_SECRETS or _PLAIN_REFERENCE.fullmatch(match[2]):
         return match[0]
     return match.string[match.start() : match.start(2)] + "*" * len(match[2]) + match.string[match.end(2) : match.end()]
 

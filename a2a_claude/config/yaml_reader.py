@@ -114,7 +114,7 @@ class _Reader:
         return Node({} if mapping else [], self.source, mark.line, mark.column, mark.line, mark.column)
 
     def check_tag(self, event: Any, kind: str) -> None:
-        if event.tag not in (None, "!", _TAG + kind):
+        if event.tag not in (None, _TAG + kind):
             raise YamlProblem(_bad_tag(event.tag, self.span(event)))
 
     def scalar(self, event: Any) -> Node:
@@ -122,7 +122,7 @@ class _Reader:
         start, end = event.start_mark, event.end_mark
         value: Any = event.value
         text = None
-        if event.tag is not None and event.tag != "!":
+        if event.tag is not None:
             if not event.tag.startswith(_TAG) or event.tag[len(_TAG) :] not in ("str", "int", "float", "bool", "null"):
                 raise YamlProblem(_bad_tag(event.tag, self.span(event)))
             value, problem = resolve_tagged(event.tag[len(_TAG) :], event.value)
@@ -236,7 +236,7 @@ def _syntax(source: Source, problem: yaml.MarkedYAMLError) -> Diagnostic:
     text = source.line(line)
     span = Span(source, line, column, line, column + 1)
     what = problem.problem or "not YAML"
-    if "max depth" in what:
+    if "nesting depth" in what:
         return error("too-deep", f"nested deeper than {MAX_DEPTH} levels", span, "flatten the structure")
     if text[column : column + 1] == "\t" or (not text[:column].strip() and "\t" in text[: column + 1]):
         column = text.index("\t")
