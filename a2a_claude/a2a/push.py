@@ -168,7 +168,8 @@ class PushSender:
         finally:
             outbox.worker = None
             self._save(outbox)
-            if not outbox.waiting and (outbox.suspended is None or outbox.ended):
+            # One that failed last is kept: it is the failures in a row that count.
+            if not outbox.waiting and (outbox.ended or not outbox.skipped):
                 self._forget(outbox)
 
     async def _send_first(self, outbox: _Outbox) -> bool:
@@ -177,6 +178,7 @@ class PushSender:
         if record is not None and seq > outbox.position:
             try:
                 if not await self._deliver(outbox, record):
+                    outbox.skipped = 0
                     outbox.waiting.clear()
                     return False
             except _Skip as error:
