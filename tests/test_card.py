@@ -124,6 +124,7 @@ def test_an_agent_without_skills_has_one_derived_from_its_name() -> None:
         ({"hostname": "0.0.0.0", "port": 4000}, "http://localhost:4000"),
         ({"advertiseHost": "a.example", "advertiseProtocol": "https"}, "https://a.example:3030"),
         ({"advertiseHost": "::1"}, "http://[::1]:3030"),
+        ({"tls": {"certificateFile": "c", "keyFile": "k"}}, "https://localhost:3030"),
         ({"advertiseHost": "a.example", "publicUrl": "https://p.example/x/"}, "https://p.example/x"),
     ],
 )

@@ -441,6 +441,11 @@ def test_activated_extensions_are_echoed_and_unknown_ones_ignored(
     assert stream.headers.get("a2a-extensions") == echo
 
 
+def test_a_repeated_extension_header_counts_as_one_list(client: Client) -> None:
+    headers = [*V1.items(), ("A2A-Extensions", "urn:unknown"), ("a2a-extensions", TRACE)]
+    assert client.get("/tasks", headers=headers).headers["a2a-extensions"] == TRACE
+
+
 def test_v03_callers_ask_for_extensions_by_the_old_header(client: Client) -> None:
     params = {"message": user_message_v03()}
     response = client.rpc("message/send", params, version=None, **{"X-A2A-Extensions": TRACE})

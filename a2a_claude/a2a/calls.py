@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import falcon.asgi
@@ -15,7 +15,7 @@ from a2a.utils.errors import TaskNotFoundError
 from a2a_claude.a2a import sse
 from a2a_claude.a2a.errors import WireError
 from a2a_claude.a2a.operations import PUSH_GET, Operation, Operations
-from a2a_claude.a2a.validation import Validator
+from a2a_claude.a2a.validation import Validator, read_body
 from a2a_claude.a2a.versions import V03, Extensions, asked_extensions, asked_version, require_version
 
 JSON: Final = "application/json"
@@ -24,13 +24,52 @@ _NOBODY: Final = UnauthenticatedUser()
 
 
 class Request(falcon.asgi.Request):
-    """A request that keeps the ASGI `receive` callable, which tells when the client has gone."""
+    """A request that keeps the ASGI `receive` callable, which tells when the client has gone.
 
-    __slots__ = ("receive",)
+    `whole_body` is the body when it came with the first event, as small ones do, else None.
+    """
 
-    def __init__(self, scope: dict[str, Any], receive: Callable[[], Awaitable[Any]], *args: Any, **kwargs: Any) -> None:
-        super().__init__(scope, receive, *args, **kwargs)
+    __slots__ = ("receive", "whole_body")
+
+    def __init__(
+        self,
+        scope: dict[str, Any],
+        receive: Callable[[], Awaitable[Any]],
+        first_event: dict[str, Any] | None = None,
+        options: Any = None,
+    ) -> None:
+        super().__init__(scope, receive, first_event=first_event, options=options)
         self.receive = receive
+        complete = first_event is not None and not first_event.get("more_body", False)
+        self.whole_body: bytes | None = first_event.get("body", b"") if first_event and complete else None
+
+
+class Headers(Mapping[str, str]):
+    """The headers of a request by lower-case name, decoded when somebody looks; of repeated ones a comma list."""
+
+    __slots__ = ("_raw",)
+
+    def __init__(self, pairs: Sequence[tuple[bytes, bytes]]) -> None:
+        raw = dict(pairs)
+        if len(raw) != len(pairs):
+            raw.clear()
+            for name, value in pairs:
+                raw[name] = raw[name] + b", " + value if name in raw else value
+        self._raw = raw
+
+    def __getitem__(self, name: str) -> str:
+        return self._raw[name.lower().encode("latin-1")].decode("latin-1")
+
+    def __iter__(self) -> Iterator[str]:
+        return (name.decode("latin-1") for name in self._raw)
+
+    def __len__(self) -> int:
+        return len(self._raw)
+
+    def find(self, name: bytes) -> str | None:
+        """The value of a header whose lower-case name is known beforehand; None without it."""
+        value = self._raw.get(name)
+        return value.decode("latin-1") if value is not None else None
 
 
 class Calls:
@@ -58,11 +97,13 @@ class Calls:
             VersionNotSupportedError: the request is meant for another version.
             ExtensionSupportRequiredError: a required extension was not asked for.
         """
-        version = req.get_header("A2A-Version")
-        asked = asked_version(version, req.query_string)
-        require_version(asked, spoken, named=bool(version) or "a2a-version" in req.query_string.lower())
+        headers = Headers(list(req.scope["headers"]))
+        version = headers.find(b"a2a-version")
+        if version != spoken:
+            asked = asked_version(version, req.query_string)
+            require_version(asked, spoken, named=bool(version) or "a2a-version" in req.query_string.lower())
         extensions = asked_extensions(
-            req.get_header("A2A-Extensions"), req.get_header("X-A2A-Extensions") if spoken == V03 else None
+            headers.find(b"a2a-extensions"), headers.find(b"x-a2a-extensions") if spoken == V03 else None
         )
         self._extensions.require(extensions)
         resp.set_header("A2A-Version", spoken)
@@ -72,12 +113,18 @@ class Calls:
                 resp.set_header("X-A2A-Extensions", activated)
         user: User = getattr(req.context, "user", None) or _NOBODY
         state = {
-            "headers": {name.decode("latin-1"): value.decode("latin-1") for name, value in req.scope["headers"]},
+            "headers": headers,
             "version": spoken,
             "method": operation.name,
             "request_id": getattr(req.context, "request_id", ""),
         }
         return ServerCallContext.model_construct(state=state, user=user, tenant=tenant, requested_extensions=extensions)
+
+    async def body(self, req: Request) -> bytes:
+        """The whole body of a request; HTTPError when it is too large or comes too slowly."""
+        limit = self.validator.max_body_bytes
+        whole = req.whole_body
+        return whole if whole is not None and len(whole) <= limit else await read_body(req, limit)
 
     async def with_config_id(self, config: dict[str, Any], context: ServerCallContext) -> dict[str, Any]:
         """A v0.3 push config with an id: a client that gives none gets `default`, unless that is another webhook's.

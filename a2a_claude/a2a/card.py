@@ -29,7 +29,8 @@ def base_url(server: Server) -> str:
     host = server.advertise_host
     if ":" in host and not host.startswith("["):
         host = f"[{host}]"
-    return f"{server.advertise_protocol}://{host}:{server.port}"
+    scheme = "https" if server.tls is not None else server.advertise_protocol
+    return f"{scheme}://{host}:{server.port}"
 
 
 def declared_extensions(agent: Agent) -> list[tuple[str, bool]]:

@@ -18,7 +18,7 @@ from a2a_claude.a2a.calls import Calls, Request, refuse, respond, stream_respons
 from a2a_claude.a2a.errors import describe, invalid_params
 from a2a_claude.a2a.operations import ALL, EXTENDED_CARD, PUSH_CREATE, PUSH_DELETE, Operation
 from a2a_claude.a2a.v03_jsonrpc import Method, method_for
-from a2a_claude.a2a.validation import read_body, require_json
+from a2a_claude.a2a.validation import require_json
 from a2a_claude.a2a.versions import V03, V1
 
 _NO_METHOD: Final = "method must be a non-empty string"
@@ -46,7 +46,7 @@ class JsonRpc:
         request_id: Any = None
         legacy: Method | None = None
         try:
-            data = self._calls.validator.parse(await read_body(req, self._calls.validator.max_body_bytes))
+            data = self._calls.validator.parse(await self._calls.body(req))
             if isinstance(data, dict) and _is_id(data.get("id")):
                 request_id = data.get("id")
             call = _call(data)

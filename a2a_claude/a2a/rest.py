@@ -14,7 +14,7 @@ from a2a_claude.a2a.calls import Calls, Request, refuse, respond
 from a2a_claude.a2a.decoding import from_query
 from a2a_claude.a2a.errors import describe, invalid_params
 from a2a_claude.a2a.operations import Operation
-from a2a_claude.a2a.validation import read_body, require_json
+from a2a_claude.a2a.validation import require_json
 from a2a_claude.a2a.versions import V1
 
 
@@ -57,7 +57,7 @@ async def request_data(calls: Calls, operation: Operation, req: Request) -> dict
     """
     if req.method in ("GET", "HEAD", "DELETE"):
         return from_query(operation.request, parse_qsl(req.query_string, keep_blank_values=True))
-    body = await read_body(req, calls.validator.max_body_bytes)
+    body = await calls.body(req)
     if not body.strip():
         return {}
     require_json(req)
