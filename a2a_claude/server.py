@@ -31,6 +31,7 @@ from a2a_claude.a2a.http_server import HttpServer
 from a2a_claude.a2a.lifecycle import Lifecycle
 from a2a_claude.a2a.observed import Observed
 from a2a_claude.a2a.signing import SigningError
+from a2a_claude.a2a.sse import Streams
 from a2a_claude.a2a.ssrf import Guard
 from a2a_claude.a2a.tokens import TokenError
 from a2a_claude.config.agent import Agent
@@ -44,6 +45,7 @@ logger = logging.getLogger(__name__)
 
 # What stopping may take beyond timeouts.shutdown. A unit's TimeoutStopSec leaves 15 s for all of it.
 DRAIN_MARGIN: Final = 6.0
+STREAM_SECONDS: Final = 1.5
 CLOSE_SECONDS: Final = 2.0
 FLUSH_SECONDS: Final = 4.0
 HARD_MARGIN: Final = 14.0
@@ -153,6 +155,7 @@ class Server:
             await asyncio.wait_for(handler.drain(seconds), seconds + DRAIN_MARGIN)
         except TimeoutError:
             logger.error("Some turns did not end in time; what they did is recorded as failed at the next start")
+        await _emptied(app.streams)
         app.streams.close()
         await http.stop(CLOSE_SECONDS)
 
@@ -268,6 +271,14 @@ class Server:
         finally:
             for number, handler in previous.items():
                 signal.signal(number, handler)
+
+
+async def _emptied(streams: Streams) -> None:
+    """Every stream has been told of its end; who reads gets it."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(STREAM_SECONDS):
+            while len(streams):
+                await asyncio.sleep(0.01)
 
 
 def _give_up() -> None:

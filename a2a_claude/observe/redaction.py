@@ -26,7 +26,7 @@ _NAMED = re.compile(
 )
 _OPTION = re.compile(r"(?<!\S)(--?[\w-]*(?:key|token|password|passwd|secret))(?P<between>[ \t]+|=)(?P<value>[^\s-]\S*)")
 _STARS = re.compile(r"\*{4,}")
-_NO_VALUES: Final = frozenset({"none", "null", "true", "false", "missing", "unset", "required"})
+_NO_VALUES: Final = frozenset({"", "none", "null", "true", "false", "missing", "unset", "required"})
 
 
 class Redactor:
@@ -42,7 +42,7 @@ class Redactor:
             text = self._known.sub(REDACTED, text)
         text = _STARS.sub(REDACTED, mask(text))
         if ":" in text or "=" in text:
-            text = _NAMED.sub(_without_value, text)
+            text = _without_named(text)
         return _OPTION.sub(rf"\1\g<between>{REDACTED}", text) if "-" in text else text
 
     def value(self, value: Any) -> Any:
@@ -61,10 +61,17 @@ class Redactor:
         return self.text(str(value))
 
 
-def _without_value(match: re.Match[str]) -> str:
-    kind = match.lastgroup or "plain"
-    value = match[kind]
-    if not is_secret_name(match["name"]) or not value or value.lower() in _NO_VALUES or REDACTED in value:
-        return match[0]
-    start, end = match.span(kind)
-    return match.string[match.start() : start] + REDACTED + match.string[end : match.end()]
+def _without_named(text: str) -> str:
+    """`text` without the values behind the names of secrets."""
+    out = []
+    done = at = 0
+    while match := _NAMED.search(text, at):
+        kind = match.lastgroup or "plain"
+        value = match[kind]
+        # What follows another name may hold a secret's name in turn: `error: password=x`.
+        at = match.end("between")
+        if is_secret_name(match["name"]) and value.lower() not in _NO_VALUES and REDACTED not in value:
+            start, at = match.span(kind)
+            out += [text[done:start], REDACTED]
+            done = at
+    return "".join([*out, text[done:]])

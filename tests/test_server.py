@@ -1,0 +1,349 @@
+"""A real server process: how it starts, what supervisors hear of it, and how it stops."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.serving import PATIENCE, Served, environment, message, serving, start, write_agent
+
+HEADERS = {"A2A-Version": "1.0"}
+
+
+def rpc(method: str, **params: Any) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+
+
+def send(served: Served, script: dict[str, Any] | None = None, **configuration: Any) -> dict[str, Any]:
+    """Sends a message and gives the JSON-RPC answer."""
+    body = rpc("SendMessage", message=message(script), configuration=configuration)
+    answer = httpx.post(f"{served.url}/a2a/jsonrpc", json=body, headers=HEADERS, timeout=PATIENCE)
+    result: dict[str, Any] = answer.json()
+    return result
+
+
+def begin(served: Served, script: dict[str, Any]) -> str:
+    """Starts a task and gives its id."""
+    task_id: str = send(served, script, returnImmediately=True)["result"]["task"]["id"]
+    return task_id
+
+
+def task(served: Served, task_id: str) -> dict[str, Any]:
+    answer = httpx.post(f"{served.url}/a2a/jsonrpc", json=rpc("GetTask", id=task_id), headers=HEADERS, timeout=PATIENCE)
+    result: dict[str, Any] = answer.json()["result"]
+    return result
+
+
+def until(true: Any, what: str) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not true():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.02)
+
+
+class Stream(threading.Thread):
+    """Reads an event stream to its end; `ended` tells whether it came by itself."""
+
+    def __init__(self, served: Served, script: dict[str, Any], http2: bool = False) -> None:
+        super().__init__(daemon=True)
+        self._url, self._script, self._http2 = served.url, script, http2
+        self.events: list[Any] = []
+        self.first = threading.Event()
+        self.problem: Exception | None = None
+        self.start()
+        assert self.first.wait(PATIENCE)
+
+    def run(self) -> None:
+        body = rpc("SendStreamingMessage", message=message(self._script))
+        try:
+            with (
+                httpx.Client(http1=not self._http2, http2=self._http2, timeout=PATIENCE) as http,
+                http.stream("POST", f"{self._url}/a2a/jsonrpc", json=body, headers=HEADERS) as response,
+            ):
+                for line in response.iter_lines():
+                    if line.startswith("data: "):
+                        self.events.append(json.loads(line[6:])["result"])
+                        self.first.set()
+        except httpx.HTTPError as error:
+            self.problem = error
+
+
+# --- Start ------------------------------------------------------------------------------------------------------------
+
+
+def test_health_and_ready_answer_and_the_card_names_the_port_that_was_taken(tmp_path: Path) -> None:
+    with serving(tmp_path) as served:
+        health, ready = httpx.get(f"{served.url}/health"), httpx.get(f"{served.url}/ready")
+        assert (health.status_code, health.json()) == (200, {"status": "healthy", "agent": "Reviewer"})
+        assert (ready.status_code, ready.json()) == (200, {"status": "ready", "agent": "Reviewer"})
+        card = httpx.get(f"{served.url}/.well-known/agent-card.json", headers=HEADERS).json()
+        assert card["supportedInterfaces"][0]["url"] == f"http://localhost:{served.port}/a2a/jsonrpc"
+        assert served.stop() == 0
+
+
+def test_a_request_keeps_the_id_that_its_caller_gave_it(tmp_path: Path) -> None:
+    with serving(tmp_path, "--log-level", "debug") as served:
+        assert httpx.get(f"{served.url}/health", headers={"X-Request-Id": "abc-1"}).headers["x-request-id"] == "abc-1"
+        strange = httpx.get(f"{served.url}/health", headers={"X-Request-Id": "a b"}).headers["x-request-id"]
+        assert strange != "a b"
+        served.stop()
+    assert [each["request_id"] for each in served.lines if each["message"] == "GET /health 200"] == ["abc-1", strange]
+
+
+def test_tasks_outlive_the_server_and_interrupted_ones_have_failed(tmp_path: Path) -> None:
+    with serving(tmp_path) as served:
+        done = send(served)["result"]["task"]["id"]
+        hanging = begin(served, {"end": "hang"})
+        served.process.kill()
+        served.wait()
+    with serving(tmp_path) as served:
+        assert task(served, done)["status"]["state"] == "TASK_STATE_COMPLETED"
+        interrupted = task(served, hanging)
+        assert interrupted["status"]["state"] == "TASK_STATE_FAILED"
+        assert interrupted["metadata"]["reason"] == "server_restarted"
+
+
+def test_a_store_serves_one_server(tmp_path: Path) -> None:
+    with serving(tmp_path):
+        second = start(tmp_path, tmp_path / "agents" / "reviewer", "--port", "0")
+        assert second.wait() == 1
+    assert any("another server uses it" in each for each in second.messages)
+
+
+def test_a_port_that_is_taken_is_told(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        served = start(tmp_path, write_agent(tmp_path), "--port", str(taken.getsockname()[1]))
+        assert served.wait() == 1
+    assert any("another program listens there" in each for each in served.messages), served.raw
+    assert "Traceback" not in "".join(served.raw)
+
+
+@pytest.mark.parametrize(
+    ("config", "arguments", "words"),
+    [
+        (
+            {"server": {"hostname": "192.0.2.1", "auth": {"allowUnauthenticated": True}}},
+            (),
+            "cannot listen on 192.0.2.1",
+        ),
+        ({"server": {"hostname": "no.such.host.invalid", "auth": {"allowUnauthenticated": True}}}, (), "be resolved"),
+        ({"server": {"hostname": "0.0.0.0"}}, (), "without authentication"),
+        (
+            {"server": {"tls": {"certificateFile": "/nope.pem", "keyFile": "/nope.key"}}},
+            (),
+            "certificateFile /nope.pem",
+        ),
+        ({"server": {"auth": {"bearer": {"tokensFile": "/nope"}}}}, (), "/nope"),
+        ({}, ("--state-dir", "/proc/nope"), "set store.path"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_what_keeps_it_from_starting_is_told_in_one_line(
+    tmp_path: Path, config: dict[str, Any], arguments: tuple[str, ...], words: str
+) -> None:
+    served = start(tmp_path, write_agent(tmp_path, **config), "--port", "0", *arguments)
+    assert served.wait() == 1
+    assert any(words in each for each in served.messages), served.raw
+    assert "Traceback" not in "".join(served.raw)
+
+
+# --- Stop -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_running_turn_may_end_and_its_client_gets_the_answer(tmp_path: Path, number: signal.Signals) -> None:
+    with serving(tmp_path) as served:
+        stream = Stream(served, {"chunks": 4, "delay": 0.4})
+        served.signal(number)
+        assert served.wait() == 0
+        stream.join(PATIENCE)
+    assert stream.problem is None
+    assert stream.events[-1]["statusUpdate"]["status"]["state"] == "TASK_STATE_COMPLETED"
+
+
+def test_while_it_drains_new_messages_are_refused_and_tasks_can_be_read(tmp_path: Path) -> None:
+    with serving(tmp_path) as served:
+        running = begin(served, {"delay": 6})
+        served.signal()
+        until(lambda: httpx.get(f"{served.url}/ready").status_code == 503, "it stayed ready")
+        assert httpx.get(f"{served.url}/ready").json()["problems"] == {"server": "it is stopping"}
+        body = rpc("SendMessage", message=message())
+        answer = httpx.post(f"{served.url}/a2a/jsonrpc", json=body, headers=HEADERS)
+        assert (answer.json()["error"]["code"], answer.headers["retry-after"]) == (-32603, "10")
+        assert task(served, running)["status"]["state"] == "TASK_STATE_WORKING"
+        assert httpx.get(f"{served.url}/health").status_code == 200
+        assert served.wait() == 0
+
+
+def test_turns_that_do_not_end_in_time_fail_with_a_reason_and_every_stream_ends(tmp_path: Path) -> None:
+    with serving(tmp_path, timeouts={"shutdown": 300}) as served:
+        streams = [Stream(served, {"end": "hang"}, http2=each) for each in (False, True)]
+        served.signal()
+        assert served.wait() == 0
+        for each in streams:
+            each.join(PATIENCE)
+            assert each.problem is None
+            update = each.events[-1]["statusUpdate"]
+            assert update["status"]["state"] == "TASK_STATE_FAILED"
+            assert update["metadata"]["reason"] == "server_stopped"
+
+
+def test_idle_connections_and_half_sent_requests_hold_nothing_up(tmp_path: Path) -> None:
+    with serving(tmp_path, timeouts={"shutdown": 100}) as served, contextlib.ExitStack() as stack:
+        for text in (b"", b"GET /health HT", b"POST /a2a/jsonrpc HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n{"):
+            connection = stack.enter_context(socket.create_connection(("127.0.0.1", served.port), PATIENCE))
+            connection.sendall(text)
+        http = stack.enter_context(httpx.Client())
+        http.get(f"{served.url}/health")
+        started = time.monotonic()
+        assert served.stop() == 0
+        assert time.monotonic() - started < 30
+
+
+def test_a_second_signal_quits_at_once_and_loses_nothing(tmp_path: Path) -> None:
+    with serving(tmp_path) as served:
+        hanging = begin(served, {"end": "hang"})
+        served.signal()
+        until(lambda: any(each.startswith("Stopping") for each in served.messages), "it did not stop")
+        served.signal(signal.SIGINT)
+        assert served.wait() == 128 + signal.SIGINT
+    with serving(tmp_path) as served:
+        assert task(served, hanging)["status"]["state"] == "TASK_STATE_FAILED"
+
+
+# --- systemd ----------------------------------------------------------------------------------------------------------
+
+
+def test_systemd_hears_ready_watchdog_and_stopping(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+        systemd.bind(str(tmp_path / "notify"))
+        systemd.settimeout(PATIENCE)
+        environ = environment(NOTIFY_SOCKET=str(tmp_path / "notify"), WATCHDOG_USEC="400000")
+        with serving(tmp_path, environ=environ) as served:
+            first = systemd.recv(4096).decode()
+            assert first == f"READY=1\nSTATUS=Listening on {served.url}"
+            assert httpx.get(f"{served.url}/ready").status_code == 200
+            assert [systemd.recv(4096) for _ in range(3)] == [b"WATCHDOG=1"] * 3
+            served.signal()
+            told = []
+            while not told or not told[-1].startswith("STOPPING=1"):
+                told.append(systemd.recv(4096).decode())
+            assert set(told[:-1]) <= {"WATCHDOG=1"}
+            assert served.wait() == 0
+
+
+ACTIVATE = """
+import os, socket, sys
+listener = socket.socket()
+listener.bind(("127.0.0.1", 0))
+listener.listen()
+print(listener.getsockname()[1], flush=True)
+if listener.fileno() != 3:
+    os.dup2(listener.fileno(), 3)
+os.set_inheritable(3, True)
+os.environ.update(LISTEN_FDS="1", LISTEN_PID=str(os.getpid()), LISTEN_FDNAMES="a2a")
+os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
+"""
+
+
+@contextlib.contextmanager
+def activated(tmp_path: Path) -> Iterator[tuple[Served, int]]:
+    """A server on a socket that was there before it, as systemd starts one."""
+    agent = write_agent(tmp_path)
+    command = ["-m", "a2a_claude", "serve", str(agent), "--executor", "scripted", "--state-dir", str(tmp_path / "s")]
+    process = subprocess.Popen(
+        [sys.executable, "-c", ACTIVATE, *command],
+        cwd=tmp_path,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    port = int(process.stdout.readline())
+    served = Served(process)
+    try:
+        yield served, port
+    finally:
+        process.kill()
+        served.wait()
+
+
+def test_an_inherited_socket_is_served_also_what_came_before_the_server(tmp_path: Path) -> None:
+    with activated(tmp_path) as (served, port):
+        # Connected while the server still starts: the socket unit has the connection wait.
+        assert httpx.get(f"http://127.0.0.1:{port}/health", timeout=PATIENCE).status_code == 200
+        served.wait_until_it_listens()
+        assert served.port == port
+        children = Path(f"/proc/{served.process.pid}/environ").read_bytes()
+        assert b"LISTEN_FDS" in children  # what it was started with; what it hands on is tested below
+        assert served.stop() == 0
+
+
+def test_no_child_inherits_the_socket_or_its_variables() -> None:
+    script = (
+        "import os, socket\n"
+        "from a2a_claude.listening import inherited\n"
+        "listener = socket.socket(); listener.bind(('127.0.0.1', 0)); listener.listen()\n"
+        "os.dup2(listener.fileno(), 3) if listener.fileno() != 3 else None\n"
+        "os.set_inheritable(3, True)\n"
+        "os.environ.update(LISTEN_FDS='1', LISTEN_PID=str(os.getpid()), LISTEN_FDNAMES='x')\n"
+        "found = inherited(os.environ)\n"
+        "assert found.fileno() == 3 and not os.get_inheritable(3)\n"
+        "assert not any(name.startswith('LISTEN') for name in os.environ)\n"
+        "assert inherited(os.environ) is None\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=environment(), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        ("a, b = socket.socketpair()", "no listening TCP socket"),
+        ("a = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)", "no listening TCP socket"),
+        ("a = socket.socket()", "no listening TCP socket"),
+        ("a = open('/dev/null')", "is no socket"),
+    ],
+)
+def test_a_descriptor_that_cannot_be_served_is_told(make: str, words: str) -> None:
+    script = (
+        "import os, socket\n"
+        "from a2a_claude.listening import ListenError, inherited\n"
+        f"{make}\n"
+        "os.dup2(a.fileno(), 3) if a.fileno() != 3 else None\n"
+        "try:\n"
+        "    inherited({'LISTEN_FDS': '1', 'LISTEN_PID': str(os.getpid())})\n"
+        "except ListenError as error:\n"
+        "    print(error)\n"
+        "os._exit(0)\n".replace("os._exit", "import sys; sys.stdout.flush(); os._exit")
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=environment(), capture_output=True, text=True, check=False
+    )
+    assert words in done.stdout, done.stderr
+
+
+def test_variables_for_another_process_are_not_ours() -> None:
+    from a2a_claude.listening import inherited
+
+    environ = {"LISTEN_FDS": "1", "LISTEN_PID": str(os.getpid() + 1)}
+    assert inherited(environ) is None
+    assert environ == {}
