@@ -140,7 +140,8 @@ def test_silence_is_broken_by_pings(client: Client) -> None:
 
 def test_a_client_that_goes_is_noticed_at_once_and_never_cancels_the_agent(server: Running, executor: Scripted) -> None:
     with Client(base_url=server.url) as client, client.stream(**_send("wait-1.5-h1")) as response:
-        next(response.iter_lines())
+        lines = response.iter_lines()  # dropping it would close the response
+        next(lines)
         assert len(server.app.streams) == 1
     _expect_detached(server, executor, "wait-1.5-h1")
 
@@ -203,7 +204,8 @@ def test_several_subscribers_see_the_same_order_and_one_may_leave(client: Client
 def test_v03_rest_subscribes_by_get_and_post(client: Client, path: str) -> None:
     for method in ("GET", "POST"):
         with client.stream(**_send("wait-0.3-")) as first:
-            task = orjson.loads(next(first.iter_lines()).removeprefix("data: "))["result"]["task"]["id"]
+            lines = first.iter_lines()
+            task = orjson.loads(next(lines).removeprefix("data: "))["result"]["task"]["id"]
             response = client.request(method, path.format(task), headers=JSON)
         found = events(response)
         assert found[0]["task"]["id"] == task
@@ -212,7 +214,8 @@ def test_v03_rest_subscribes_by_get_and_post(client: Client, path: str) -> None:
 
 def test_v03_resubscribe_streams_kinds(client: Client) -> None:
     with client.stream(**_send("wait-0.3-")) as first:
-        task = orjson.loads(next(first.iter_lines()).removeprefix("data: "))["result"]["task"]["id"]
+        lines = first.iter_lines()
+        task = orjson.loads(next(lines).removeprefix("data: "))["result"]["task"]["id"]
         found = events(client.rpc("tasks/resubscribe", {"id": task}, version=None))
     assert [found[0]["result"]["kind"], found[-1]["result"]["final"]] == ["task", True]
 
@@ -296,11 +299,13 @@ def test_a_slow_client_holds_the_source_back(faulty: tuple[Running, Faulty]) -> 
 
     handler.source = source
     with Client(base_url=server.url, timeout=10) as client, client.stream(**_send("a")) as response:
-        next(response.iter_bytes())
+        chunks = response.iter_bytes()
+        next(chunks)
         time.sleep(0.5)
         before = produced
         time.sleep(0.5)
         # Buffers of the kernel and the server are full by now: without a reader nothing more is asked for.
+        assert len(server.app.streams) == 1
         assert produced - before < 500
         assert produced < 20_000
     assert _until(lambda: len(server.app.streams) == 0)
