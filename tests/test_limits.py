@@ -210,6 +210,14 @@ def test_a_body_that_drips_is_given_up(limited: Running, monkeypatch: pytest.Mon
     assert body["error"]["data"][0]["reason"] == "REQUEST_TIMEOUT"
 
 
+def test_a_proxy_that_speaks_http_1_0_is_served(limited: Running) -> None:
+    call = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ListTasks", "params": {}}).encode()
+    head = "POST /a2a/jsonrpc HTTP/1.0\r\nA2A-Version: 1.0"
+    status, body = raw(limited.port, head, b"Content-Length: %d\r\n\r\n" % len(call), call)
+    assert status == 200
+    assert body["result"]["tasks"] == []
+
+
 def nested(depth: int) -> Any:
     return [nested(depth - 1)] if depth else 1
 

@@ -37,6 +37,13 @@ class App(falcon.asgi.App[Request, falcon.asgi.Response]):
 
     streams: Streams
 
+    async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:  # type: ignore[override]
+        """One request. HTTP/1.0 is what nginx speaks to a server unless it is told otherwise."""
+        # Granian calls it "1"; the ASGI specification and Falcon know "1.0" and nothing else.
+        if scope.get("http_version") == "1":
+            scope["http_version"] = "1.0"
+        await super().__call__(scope, receive, send)
+
 
 def make_app(
     agent: Agent,
