@@ -173,7 +173,9 @@ def _data_part() -> Part:
 _KIT = {
     "tck-complete-task": lambda: _states("completed", text="Hello from TCK"),
     "tck-artifact-text": lambda: _with(_text_part()),
-    "tck-artifact-file-url": lambda: _with(Part(url="https://example.com/output.txt", media_type="text/plain")),
+    "tck-artifact-file-url": lambda: _with(
+        Part(url="https://example.com/output.txt", filename="output.txt", media_type="text/plain")
+    ),
     "tck-artifact-file": lambda: _with(_file_part()),
     "tck-artifact-data": lambda: _with(_data_part()),
     "tck-message-response": _direct,
