@@ -40,10 +40,13 @@ async def fill(store: Store, *rows: TaskRow) -> None:
 
 @asynchronous
 async def test_its_files_are_private(tmp_path: Path) -> None:
-    os.umask(0)
     path = tmp_path / "state" / "deep" / "tasks.sqlite3"
-    store = await Store.open(path)
-    await fill(store, row(store, 1))
+    before = os.umask(0)
+    try:
+        store = await Store.open(path)
+        await fill(store, row(store, 1))
+    finally:
+        os.umask(before)
     try:
         assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
         modes = {each.name: stat.S_IMODE(each.stat().st_mode) for each in path.parent.iterdir()}
