@@ -387,6 +387,16 @@ async def test_new_keys_of_the_issuer_are_found_and_old_ones_forgotten() -> None
 
 
 @asynchronous
+async def test_a_token_that_was_valid_once_expires_all_the_same(issuer: Issuer) -> None:
+    tokens = verifier(jwt_settings(issuer, leeway=0))
+    token = issuer.token(exp=time.time() + 1.5)
+    assert await tokens.principal(token) == await tokens.principal(token)
+    await asyncio.sleep(2.0)
+    with pytest.raises(InvalidToken, match="expired"):
+        await tokens.principal(token)
+
+
+@asynchronous
 async def test_made_up_keys_do_not_flood_the_issuer() -> None:
     issuer = Issuer()
     issuer.add("k1")

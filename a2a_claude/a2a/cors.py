@@ -26,6 +26,7 @@ _EXPOSED: Final = (
     "A2A-Version, A2A-Extensions, X-A2A-Extensions, ETag, Last-Modified, Retry-After, WWW-Authenticate, X-Request-Id"
 )
 _MAX_AGE: Final = "600"
+_HOSTS: Final = 256
 
 
 class Browsers:
@@ -39,6 +40,7 @@ class Browsers:
             self._allowed.add(_origin(server.public_url))
             configured.add(urlsplit(server.public_url).hostname or "")
         self._names = {_plain(each) for each in configured if each} - {"0.0.0.0", "::"}  # noqa: S104
+        self._known: dict[str, bool] = {}  # hosts as they were sent: a client sends the same one each time
         self._loopback_only = is_open(server.auth) and is_loopback(server.hostname)
         headers = [*_REQUEST_HEADERS, *([server.auth.api_key.header] if server.auth.api_key else [])]
         self._preflight = {
@@ -87,6 +89,14 @@ class Browsers:
         return bool(authority) and authority == host and self._is_known(authority)
 
     def _is_known(self, authority: str) -> bool:
+        known = self._known.get(authority)
+        if known is None:
+            if len(self._known) >= _HOSTS:
+                self._known.clear()
+            known = self._known[authority] = self._judge(authority)
+        return known
+
+    def _judge(self, authority: str) -> bool:
         try:
             parts = urlsplit(f"//{authority}")
             name = _plain(parts.hostname or "")

@@ -9,6 +9,7 @@ stay good for `LONGEST_USE` seconds.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 import time
 from collections.abc import Mapping, Sequence
@@ -29,6 +30,7 @@ LONGEST_USE: Final = 24 * 3600.0
 FETCH_SECONDS: Final = 5.0
 MAX_DOCUMENT: Final = 1024 * 1024
 MAX_TOKEN: Final = 16 * 1024
+MAX_VERIFIED: Final = 1024
 
 _REQUIRED: Final = ["exp", "iss", "aud"]
 
@@ -57,6 +59,9 @@ class TokenVerifier:
         self._settings = settings
         self._keys = KeySet(settings, pause)
         self._algorithms = frozenset(settings.algorithms)
+        # A caller sends the same token many times, and a signature takes longer to verify than a task to read.
+        self._verified: dict[bytes, tuple[str, float]] = {}
+        self._verified_with = self._keys.keys
 
     async def principal(self, token: str) -> str:
         """The caller's name: `<issuer>#<claim>`, since a claim is unique only at its issuer (OIDC Core 5.7).
@@ -68,6 +73,20 @@ class TokenVerifier:
         """
         if len(token) > MAX_TOKEN:
             raise InvalidToken("the token is too long")
+        await self._keys.follow()
+        if self._verified_with is not self._keys.keys:
+            self._verified, self._verified_with = {}, self._keys.keys
+        digest = hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
+        known, until = self._verified.get(digest, ("", 0.0))
+        if known and time.time() < until:
+            return known
+        name, expiry = await self._verify(token)
+        if len(self._verified) >= MAX_VERIFIED:
+            self._verified.clear()
+        self._verified[digest] = name, expiry + self._settings.leeway
+        return name
+
+    async def _verify(self, token: str) -> tuple[str, float]:
         try:
             header = jwt.get_unverified_header(token)
         except jwt.InvalidTokenError:
@@ -93,7 +112,7 @@ class TokenVerifier:
             raise InvalidToken(f"the token's claim {self._settings.principal_claim} names nobody")
         if not set(self._settings.scopes) <= _scopes(claims):
             raise MissingScope(" ".join(self._settings.scopes))
-        return f"{self._settings.issuer}#{name}"
+        return f"{self._settings.issuer}#{name}", float(claims["exp"])
 
 
 def _scopes(claims: Mapping[str, Any]) -> set[str]:
@@ -109,16 +128,25 @@ def _scopes(claims: Mapping[str, Any]) -> set[str]:
 
 
 class KeySet:
-    """The public keys of an issuer (RFC 7517)."""
+    """The public keys of an issuer (RFC 7517): `keys` is another list whenever they are read again."""
 
     def __init__(self, settings: AuthJwt, pause: float) -> None:
         self._settings = settings
         self._pause = pause
-        self._keys: list[jwt.PyJWK] = []
+        self.keys: list[jwt.PyJWK] = []
         self._fetched = self._tried = -LONGEST_USE
         self._lock = asyncio.Lock()
         self._renewal: asyncio.Task[None] | None = None
         self._stamp: tuple[int, int] | None = None
+
+    async def follow(self) -> None:
+        """Reads a file that has changed, fetches keys that are old."""
+        if self._settings.jwks_file:
+            self._read_file(self._settings.jwks_file)
+        elif not self.keys:
+            await self._refresh()
+        elif time.monotonic() - self._fetched > FRESH:
+            self._renewal = self._renewal or asyncio.create_task(self._renew())
 
     async def find(self, key_id: str | None, algorithm: str) -> jwt.PyJWK:
         """The key that a token names; without a name the only one that fits its algorithm.
@@ -127,24 +155,18 @@ class KeySet:
             InvalidToken: there is none, or without a name several.
             KeysUnavailable: there are no keys at all.
         """
-        if self._settings.jwks_file:
-            self._read_file(self._settings.jwks_file)
-        elif not self._keys:
-            await self._refresh()
-        elif time.monotonic() - self._fetched > FRESH:
-            self._renewal = self._renewal or asyncio.create_task(self._renew())
         found = self._match(key_id, algorithm)
         if not found and not self._settings.jwks_file:
             await self._refresh()
             found = self._match(key_id, algorithm)
-        if not self._keys:
+        if not self.keys:
             raise KeysUnavailable("the issuer's keys are not available now")
         if len(found) != 1:
             raise InvalidToken("the token names no key of the issuer")
         return found[0]
 
     def _match(self, key_id: str | None, algorithm: str) -> list[jwt.PyJWK]:
-        fitting = [each for each in self._keys if each.algorithm_name == algorithm]
+        fitting = [each for each in self.keys if each.algorithm_name == algorithm]
         return [each for each in fitting if each.key_id == key_id] if key_id is not None else fitting
 
     async def _renew(self) -> None:
@@ -160,12 +182,12 @@ class KeySet:
                 return
             self._tried = now
             try:
-                self._keys = _keys(await self._fetch(), self._settings.algorithms)
+                self.keys = _keys(await self._fetch(), self._settings.algorithms)
                 self._fetched = now
             except (httpx.HTTPError, ValueError, TimeoutError) as error:
                 logger.error("The keys of %s cannot be fetched: %s", self._settings.issuer, error)
                 if now - self._fetched > LONGEST_USE:
-                    self._keys = []
+                    self.keys = []
 
     async def _fetch(self) -> Any:
         async with httpx.AsyncClient(timeout=FETCH_SECONDS, follow_redirects=False) as client:
@@ -186,9 +208,9 @@ class KeySet:
             if stamp == self._stamp:
                 return
             self._stamp = stamp
-            self._keys = _keys(orjson.loads(Path(name).read_bytes()), self._settings.algorithms)
+            self.keys = _keys(orjson.loads(Path(name).read_bytes()), self._settings.algorithms)
         except (OSError, ValueError) as error:
-            kept = "; the keys that were read before stay valid" if self._keys else ""
+            kept = "; the keys that were read before stay valid" if self.keys else ""
             logger.error("The keys in %s cannot be read: %s%s", name, error, kept)
 
 

@@ -10,6 +10,7 @@ import ipaddress
 import math
 import time
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from typing import Any, Final
 
 import falcon
@@ -87,14 +88,20 @@ class Peers:
                 address = forwarded
                 if not self._is_trusted(address):
                     break
-        if isinstance(address, ipaddress.IPv6Address):
-            return str(ipaddress.IPv6Network((int(address) >> 64 << 64, 64)))
-        return str(address)
+        return _shown(address)
 
     def _is_trusted(self, address: Any) -> bool:
         return address is not None and any(address in network for network in self._proxies)
 
 
+@lru_cache(4096)
+def _shown(address: ipaddress.IPv4Address | ipaddress.IPv6Address | None) -> str:
+    if isinstance(address, ipaddress.IPv6Address):
+        return str(ipaddress.IPv6Network((int(address) >> 64 << 64, 64)))
+    return str(address)
+
+
+@lru_cache(4096)
 def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     try:
         address = ipaddress.ip_address(text.partition("%")[0])
