@@ -19,7 +19,9 @@ class Authority:
         self._folder = folder
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = _name("Test authority")
-        self.file = self._write("ca", self._sign(self._name, self._key, x509.BasicConstraints(True, None)))
+        usage = x509.KeyUsage(False, False, False, False, False, True, True, False, False)
+        constraints = x509.BasicConstraints(True, None)
+        self.file = self._write("ca", self._sign(self._name, self._key, constraints, usage))
 
     def issue(self, common_name: str, *hosts: str) -> tuple[Path, Path]:
         """The files of a certificate and of its key."""
@@ -36,8 +38,13 @@ class Authority:
         day = datetime.timedelta(days=1)
         builder = x509.CertificateBuilder(self._name, subject, key.public_key(), x509.random_serial_number())
         builder = builder.not_valid_before(now - day).not_valid_after(now + day)
-        for each in extensions:
-            builder = builder.add_extension(each, critical=isinstance(each, x509.BasicConstraints))
+        # What RFC 5280 demands and Python 3.13 insists on.
+        identifiers = (
+            x509.SubjectKeyIdentifier.from_public_key(key.public_key()),
+            x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()),
+        )
+        for each in (*extensions, *identifiers):
+            builder = builder.add_extension(each, critical=isinstance(each, x509.BasicConstraints | x509.KeyUsage))
         return builder.sign(self._key, hashes.SHA256())
 
     def _write(self, name: str, certificate: x509.Certificate) -> Path:

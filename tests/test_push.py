@@ -418,7 +418,10 @@ async def test_the_next_address_is_tried_when_one_does_not_answer() -> None:
 @pytest.mark.parametrize(("issued_for", "delivered"), [("hooks.example", 3), ("other.example", 0)])
 @asynchronous
 async def test_certificates_are_verified_for_the_name_not_the_address(
-    issued_for: str, delivered: int, tmp_path_factory: pytest.TempPathFactory
+    issued_for: str,
+    delivered: int,
+    tmp_path_factory: pytest.TempPathFactory,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     authority = certificates.Authority(tmp_path_factory.mktemp("authority"))
     names: list[str] = []
@@ -439,6 +442,7 @@ async def test_certificates_are_verified_for_the_name_not_the_address(
         await agent.quiet()
         assert len(hook.received) == delivered
         assert set(names) == {"hooks.example"}
+        assert ("CERTIFICATE_VERIFY_FAILED" in caplog.text) == (not delivered)
 
 
 @asynchronous

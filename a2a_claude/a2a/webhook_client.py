@@ -73,9 +73,9 @@ class WebhookClient:
         except TimeoutError:
             raise DeliveryError(f"no answer within {self._seconds:g} s") from None
         except (httpcore.NetworkError, httpcore.ProtocolError, httpcore.TimeoutException, OSError) as error:
-            if isinstance(error.__cause__, ssl.SSLError) or isinstance(error, ssl.SSLError):
-                raise DeliveryError(f"TLS failed: {error}") from None
-            raise DeliveryError(type(error).__name__) from None
+            # httpcore drops the cause and keeps its words, which for TLS say what is wrong with the certificate.
+            reason = f"TLS failed: {error}" if "SSL" in str(error) else type(error).__name__
+            raise DeliveryError(reason) from None
 
     async def close(self) -> None:
         """Closes the connections."""
