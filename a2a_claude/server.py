@@ -127,8 +127,11 @@ class Server:
             feeding = asyncio.create_task(notifier.keep_alive())
             stack.callback(feeding.cancel)
             code = await self._until_stopped(http)
-            await self._stop(handler, app, http, notifier)
+            clean = await self._stop(handler, app, http, notifier)
         logger.info("Stopped")
+        if not clean:
+            # All is closed but a connection that does not end, and its thread would hold up the interpreter's end.
+            os._exit(code)
         return code
 
     async def _until_stopped(self, http: HttpServer) -> int:
@@ -141,7 +144,7 @@ class Server:
         self._stopping.set()
         return FAILED
 
-    async def _stop(self, handler: Lifecycle, app: App, http: HttpServer, notifier: Notifier) -> None:
+    async def _stop(self, handler: Lifecycle, app: App, http: HttpServer, notifier: Notifier) -> bool:
         seconds = self._agent.config.timeouts.shutdown / 1000
         stats = handler.stats()
         logger.info(
@@ -157,7 +160,7 @@ class Server:
             logger.error("Some turns did not end in time; what they did is recorded as failed at the next start")
         await _emptied(app.streams)
         app.streams.close()
-        await http.stop(CLOSE_SECONDS)
+        return await http.stop(CLOSE_SECONDS)
 
     # The parts
 
@@ -279,6 +282,8 @@ async def _emptied(streams: Streams) -> None:
         async with asyncio.timeout(STREAM_SECONDS):
             while len(streams):
                 await asyncio.sleep(0.01)
+    # Their last frames go out before connections are told to close: some HTTP/2 clients read nothing after GOAWAY.
+    await asyncio.sleep(0.1)
 
 
 def _give_up() -> None:

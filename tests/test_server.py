@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import h2.exceptions
 import httpx
 import pytest
 
@@ -77,7 +78,7 @@ class Stream(threading.Thread):
                     if line.startswith("data: "):
                         self.events.append(json.loads(line[6:])["result"])
                         self.first.set()
-        except httpx.HTTPError as error:
+        except (httpx.HTTPError, h2.exceptions.ProtocolError) as error:
             self.problem = error
 
 
@@ -240,7 +241,7 @@ def test_systemd_hears_ready_watchdog_and_stopping(tmp_path: Path) -> None:
             assert httpx.get(f"{served.url}/ready").status_code == 200
             assert [systemd.recv(4096) for _ in range(3)] == [b"WATCHDOG=1"] * 3
             served.signal()
-            told = []
+            told: list[str] = []
             while not told or not told[-1].startswith("STOPPING=1"):
                 told.append(systemd.recv(4096).decode())
             assert set(told[:-1]) <= {"WATCHDOG=1"}

@@ -100,6 +100,10 @@ class Endings:
         for turn in list(engine.running):
             if turn.live.stored:
                 self._stop(turn.live)
+        for turn in list(engine.running):
+            # The end of the task reaches its streams before the end of the turn closes them.
+            with contextlib.suppress(StoreError):
+                await committed(turn.live.written)
             turn.stop()
         if pending := {turn.worker for turn in engine.running if turn.worker}:
             await asyncio.wait(pending, timeout=STOP_GRACE)

@@ -70,12 +70,15 @@ class HttpServer:
         self.ended = asyncio.create_task(self._granian.serve())
         while not self._granian.wrks and not self.ended.done():
             await asyncio.sleep(0)
+        for _ in range(3):  # its worker must have begun, or it would not hear that it is to stop
+            await asyncio.sleep(0)
 
-    async def stop(self, seconds: float) -> None:
-        """Accepts no more connections, lets requests in work end for `seconds`, and drops what is left."""
+    async def stop(self, seconds: float) -> bool:
+        """Accepts no more connections, lets requests in work end for `seconds`; whether all did."""
         self._granian.stop()  # type: ignore[no-untyped-call]
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(asyncio.shield(self.ended), seconds)
+        return self.ended.done()
 
 
 def _tls(tls: Tls) -> dict[str, Any]:

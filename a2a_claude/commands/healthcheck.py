@@ -11,7 +11,8 @@ from typing import Any
 
 import click
 
-from a2a_claude.commands.common import INVALID, USAGE
+# As in `common`, which brings the compiler along.
+INVALID, USAGE = 1, 2
 
 _WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}  # noqa: S104
 _DEFAULTS = {"port": 3030, "hostname": "127.0.0.1"}
