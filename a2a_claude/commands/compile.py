@@ -21,7 +21,7 @@ from a2a_claude.targets import TARGETS, Unrenderable
 
 @click.command()
 @click.argument("paths", nargs=-1, type=click.Path())
-@click.option("-o", "--output", default="deploy", type=click.Path(path_type=Path), show_default=True)
+@click.option("-o", "--output", default="deploy", type=click.Path(), show_default=True)
 @click.option("--target", "targets", multiple=True, type=click.Choice(list(TARGETS)), help="Render only these formats.")
 @click.option("--agent", "only", multiple=True, metavar="NAME", help="Compile only these agents.")
 @click.option("--check", is_flag=True, help="Change nothing; exit 3 with a diff when the folder is not current.")
@@ -30,7 +30,7 @@ from a2a_claude.targets import TARGETS, Unrenderable
 @config_options
 def command(
     paths: tuple[str, ...],
-    output: Path,
+    output: str,
     targets: tuple[str, ...],
     only: tuple[str, ...],
     check: bool,
@@ -46,6 +46,8 @@ def command(
     Nothing is written unless every agent is valid. Exits 0 when all is well, 1 when a config is invalid, 2 when
     something cannot be read or written, 3 when files differ: edited by hand, or not current under --check.
     """
+    if not output:
+        fail("the output folder has no name", "leave -o out, or name a folder")
     fleet = load(paths, profile, settings, only)
     chosen = targets or tuple(TARGETS)
     try:
@@ -54,10 +56,10 @@ def command(
             raise SystemExit(INVALID)
         scope = Scope(frozenset(only) if only else None, frozenset(chosen))
         if check:
-            _check(plan(output, fleet.agents, outputs, scope))
+            _check(plan(Path(output), fleet.agents, outputs, scope))
             return
-        with exclusive(output):
-            made = plan(output, fleet.agents, outputs, scope)
+        with exclusive(Path(output)):
+            made = plan(Path(output), fleet.agents, outputs, scope)
             if made.edited and not force:
                 _refuse(made)
             changed = write(made, prune, force)

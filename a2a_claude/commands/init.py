@@ -7,9 +7,10 @@ from pathlib import Path
 
 import click
 
-from a2a_claude.commands.common import USAGE, fail
+from a2a_claude.commands.common import fail
 from a2a_claude.config.layers import AGENT_NAME, Files, find
 from a2a_claude.config.loader import load_fleet
+from a2a_claude.config.scalars import resolve_plain
 from a2a_claude.package_data import folder
 
 FIRST_PORT = 3030
@@ -27,7 +28,7 @@ def command(name: str, agents: Path) -> None:
         fail(f"{place} is there already", "choose another name")
     schema = folder("schema") / "agent.draft-07.schema.json"
     text = (folder("templates") / "init" / "agent.yaml").read_text("utf-8")
-    text = text.replace("@NAME@", name).replace("@TITLE@", name.replace("-", " ").capitalize())
+    text = text.replace("@NAME@", _written(name)).replace("@TITLE@", _written(name.replace("-", " ").capitalize()))
     text = text.replace("@PORT@", str(_free_port(agents)))
     in_project = schema.is_relative_to(Path.cwd())
     text = text.replace("@SCHEMA@", os.path.relpath(schema, place) if in_project else "agent.schema.json")
@@ -36,9 +37,13 @@ def command(name: str, agents: Path) -> None:
         (place / "agent.yaml").write_text(text, "utf-8")
         (place / "agent.yaml").write_text(_without_repetition(place / "agent.yaml"), "utf-8")
     except OSError as problem:
-        click.echo(f"a2a-claude: {place} cannot be written: {problem.strerror}", err=True)
-        raise SystemExit(USAGE) from None
+        fail(f"{place} cannot be written: {problem.strerror}", "choose another folder with --agents")
     click.echo(f"{place / 'agent.yaml'} written; check it with: a2a-claude validate {place}")
+
+
+def _written(text: str) -> str:
+    """Text as a YAML value: an agent may be named `yes` or `null`."""
+    return text if resolve_plain(text) == (text, None) else f'"{text}"'
 
 
 def _without_repetition(path: Path) -> str:
