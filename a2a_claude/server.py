@@ -94,9 +94,9 @@ class Server:
     async def _serve(self, notifier: Notifier, environ: MutableMapping[str, str]) -> int:
         config = self._agent.config
         inherited = listening.inherited(environ)
-        if inherited is None:
-            check_exposure(config.server)
-        bound = inherited or listening.bind(config.server.hostname, self._port)
+        hostname = inherited.getsockname()[0] if inherited else config.server.hostname
+        check_exposure(replace(config.server, hostname=hostname))
+        bound = inherited or listening.bind(hostname, self._port)
         async with contextlib.AsyncExitStack() as stack:
             stack.callback(bound.close)
             store = await self._open_store()

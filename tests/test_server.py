@@ -251,7 +251,7 @@ def test_systemd_hears_ready_watchdog_and_stopping(tmp_path: Path) -> None:
 ACTIVATE = """
 import os, socket, sys
 listener = socket.socket()
-listener.bind(("127.0.0.1", 0))
+listener.bind((os.environ["ADDRESS"], 0))
 listener.listen()
 print(listener.getsockname()[1], flush=True)
 if listener.fileno() != 3:
@@ -263,14 +263,14 @@ os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
 
 
 @contextlib.contextmanager
-def activated(tmp_path: Path) -> Iterator[tuple[Served, int]]:
+def activated(tmp_path: Path, address: str = "127.0.0.1") -> Iterator[tuple[Served, int]]:
     """A server on a socket that was there before it, as systemd starts one."""
     agent = write_agent(tmp_path)
     command = ["-m", "a2a_claude", "serve", str(agent), "--executor", "scripted", "--state-dir", str(tmp_path / "s")]
     process = subprocess.Popen(
         [sys.executable, "-c", ACTIVATE, *command],
         cwd=tmp_path,
-        env=environment(),
+        env=environment(ADDRESS=address),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -294,6 +294,12 @@ def test_an_inherited_socket_is_served_also_what_came_before_the_server(tmp_path
         children = Path(f"/proc/{served.process.pid}/environ").read_bytes()
         assert b"LISTEN_FDS" in children  # what it was started with; what it hands on is tested below
         assert served.stop() == 0
+
+
+def test_an_inherited_socket_that_is_open_to_the_network_needs_authentication_too(tmp_path: Path) -> None:
+    with activated(tmp_path, "0.0.0.0") as (served, _):
+        assert served.wait() == 1
+        assert any("without authentication" in each for each in served.messages), served.raw
 
 
 def test_no_child_inherits_the_socket_or_its_variables() -> None:
