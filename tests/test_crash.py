@@ -76,10 +76,12 @@ def _child(path: Path, pipe: Connection, seed: int) -> None:
 def _facts(pipe: int, process: multiprocessing.process.BaseProcess, after: int) -> Iterator[list[Any]]:
     """What the child said, killed when it has said `after` lines; a line that the kill has cut was told to nobody."""
     content = b""
+    killed = False
     while chunk := os.read(pipe, 1 << 20):
         content += chunk
-        if process.pid and process.is_alive() and content.count(b"\n") >= after:
+        if process.pid and not killed and content.count(b"\n") >= after:
             os.kill(process.pid, signal.SIGKILL)
+            killed = True
     for line in content.split(b"\n")[:-1]:
         yield orjson.loads(line)
 
