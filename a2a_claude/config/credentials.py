@@ -54,6 +54,7 @@ _PLAIN_REFERENCE = re.compile(r"\$\{\w+\}")
 _SECRET_FIELDS = frozenset({"token", "clientSecret"})
 _FREE_KEYS = frozenset({"env", "headers", "httpHeaders"})
 _COMMANDS = frozenset({"args", "command"})
+_SHORTEST = len("pwd=0000")  # anything shorter is a credential by its place alone
 _NO_SECRETS = frozenset({"", "true", "false", "null", "none"})
 _FILE = re.compile(r"[~.]{0,2}/[^\s$]*\Z")
 # A line that no reader understood: whatever stands behind a name of a secret.
@@ -83,6 +84,8 @@ def literal(value: str, path: Path, prose: bool) -> str | None:
 
     References are no credentials; their defaults are read as if they stood in the value.
     """
+    if len(value) < _SHORTEST and not holds_secret(path):
+        return None
     if _FORMS.search(value):
         return "looks like a credential"
     if prose and not holds_secret(path):

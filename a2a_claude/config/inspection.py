@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, field
 
 from a2a_claude.config import credentials
-from a2a_claude.config.diagnostics import Diagnostic, Span, error, note, warning
+from a2a_claude.config.diagnostics import MAX_PROBLEMS, Diagnostic, Span, error, note, warning
 from a2a_claude.config.node import Entry, Node, Path, dotted
 from a2a_claude.config.references import BadReference, Reference, parse
 from a2a_claude.config.schema import Shape, is_annotation
@@ -55,11 +55,8 @@ def _node(node: Node, shape: Shape | None, path: Path, found: Inspection) -> Non
         shape = _alternative(node, shape)
         for key, entry in value.items():
             below = None if shape is None else shape.child(key)
-            if match := _CONTROL_OR_BREAK.search(key):
-                _refuse_control(match[0], entry.key.span, f"the key {key!r}", found)
-            if problem := credentials.literal(key, (), prose=True):
-                message = f"a key in {dotted(path) or 'the file'} {problem}"
-                found.diagnostics.append(error("literal-credential", message, entry.key.span, "name it, and no more"))
+            if shape is None or key not in shape.properties:
+                _free_key(key, entry, path, found)
             if below is not None and below.deprecated and entry.node.value is not None:
                 text = f"{dotted((*path, key))} has no effect"
                 found.diagnostics.append(note("deprecated-key", text, entry.key.span, str(below.node["description"])))
@@ -70,13 +67,23 @@ def _node(node: Node, shape: Shape | None, path: Path, found: Inspection) -> Non
         if shape is not None and shape.union:
             shape = shape.union.get("array", shape)
         items = None if shape is None or shape.opaque else shape.items
+        empty = 0
         for index, each in enumerate(value):
-            if each.value is None and items is not None:
+            if each.value is None and items is not None and (empty := empty + 1) <= MAX_PROBLEMS:
                 message = f"an empty item in {dotted(path)}"
                 found.diagnostics.append(error("null-in-list", message, each.span, "remove it or give it a value"))
             _node(each, items, (*path, index), found)
             if path and path[-1] == "args" and index:
                 _option_value(value[index - 1], each, path, found)
+
+
+def _free_key(key: str, entry: Entry, path: Path, found: Inspection) -> None:
+    """A key that the schema does not spell is text like any other."""
+    if match := _CONTROL_OR_BREAK.search(key):
+        _refuse_control(match[0], entry.key.span, f"the key {key!r}", found)
+    if problem := credentials.literal(key, (), prose=True):
+        message = f"a key in {dotted(path) or 'the file'} {problem}"
+        found.diagnostics.append(error("literal-credential", message, entry.key.span, "name it, and no more"))
 
 
 def _removal(entry: Entry, shape: Shape, below: Shape | None, path: Path, found: Inspection) -> None:

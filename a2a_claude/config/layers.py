@@ -40,6 +40,7 @@ class Files:
     limits: dict[Path, Path] = field(default_factory=dict)
     checked: dict[str, list[Diagnostic]] = field(default_factory=dict)
     resolved: dict[Path, Path] = field(default_factory=dict)
+    placed: dict[Source, str] = field(default_factory=dict)
 
     def shown(self, path: Path) -> str:
         """The path relative to where the command runs, when it is below."""
@@ -64,7 +65,9 @@ class Files:
         """The path of a source from the project's root, the same wherever the command runs."""
         if source.path is None:
             return source.name
-        return Path(os.path.relpath(self.real(source.path), self.limit(root))).as_posix()
+        if source not in self.placed:
+            self.placed[source] = Path(os.path.relpath(self.real(source.path), self.limit(root))).as_posix()
+        return self.placed[source]
 
     def real(self, path: Path) -> Path:
         """`path` without symbolic links; the path itself when it leads nowhere."""

@@ -55,7 +55,7 @@ class _Reader:
 
     def document(self) -> Node | None:
         root: Node | None = None
-        events = yaml.parse(self.source.text, Loader=_LOADER)
+        events = iter(_LOADER(self.source.text).get_event, None)
         documents = 0
         for event in events:
             if isinstance(event, yaml.DocumentStartEvent):
