@@ -105,8 +105,8 @@ def _alternative(node: Node, shape: Shape | None) -> Shape | None:
 
 
 def _string(node: Node, value: str, shape: Shape | None, path: Path, found: Inspection) -> None:
-    annotation = any(isinstance(step, str) and is_annotation(step) for step in path)
     prose = shape is None or shape.string == "text"
+    annotation = shape is None and any(isinstance(step, str) and is_annotation(step) for step in path)
     if (match := (_CONTROL if prose else _CONTROL_OR_BREAK).search(value)) and not annotation:
         _refuse_control(match[0], node.span, dotted(path), found)
     if problem := credentials.literal(value, path, prose and not annotation):

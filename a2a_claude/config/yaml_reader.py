@@ -18,6 +18,7 @@ MAX_DEPTH = 64
 MAX_NODES = 20_000
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _LONGEST_SHOWN = 60
+_COLLECTIONS = (yaml.MappingStartEvent, yaml.SequenceStartEvent)
 _TAG = "tag:yaml.org,2002:"
 _UNQUOTED_COLON = re.compile(r"(\s*+(?:- ++)*+[^\s:#'\"\[\]{}][^:]*+:\s++)(\S.*)")
 
@@ -83,7 +84,7 @@ class _Reader:
                 node = self.scalar(event)
             elif isinstance(event, yaml.AliasEvent):
                 node = self.alias(event)
-            elif isinstance(event, yaml.MappingStartEvent | yaml.SequenceStartEvent):
+            elif isinstance(event, _COLLECTIONS):
                 if len(stack) >= MAX_DEPTH:
                     message = f"nested deeper than {MAX_DEPTH} levels"
                     raise YamlProblem(error("too-deep", message, self.span(event), "flatten the structure"))
