@@ -129,7 +129,7 @@ def client(server: Running) -> Iterator[Client]:
 
 
 def _check(client: Client, method: str, path: str, content: bytes, headers: dict[str, Any]) -> None:
-    sent = [(name, value.encode() if isinstance(value, str) else value) for name, value in headers.items()]
+    sent = [(name.encode(), value.encode() if isinstance(value, str) else value) for name, value in headers.items()]
     with client.stream(method, f"{str(client.base_url).rstrip('/')}{path}", content=content, headers=sent) as response:
         if response.headers.get("content-type", "").startswith("text/event-stream"):
             # A subscription may rightly stay open; that it has begun is what counts.
