@@ -1,1 +1,1 @@
-"""A message becomes a Claude turn: options, live CLI processes, and the translation of what they say into A2A events."""
+"""A message becomes a Claude turn: options, live processes, and what they say as A2A events."""

@@ -1,0 +1,278 @@
+"""`Client`: one live CLI. It is read from the first to the last moment, whoever listens.
+
+A reader that stops is a trap: the SDK holds a hundred messages and then answers no control request, so that not even
+an interrupt gets through. So one task reads always, and hands each frame to the turn that is on, if any.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections import deque
+from collections.abc import AsyncIterator
+from typing import Any, Final, Protocol
+
+from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient, ClaudeSDKError, Transport
+from claude_agent_sdk._errors import MessageParseError
+from claude_agent_sdk._internal.message_parser import parse_message
+
+from a2a_claude.claude.session import ClaudeLost, ClaudeStartFailed, Frame, Received
+
+logger = logging.getLogger(__name__)
+
+START_SECONDS: Final = 45.0
+CLOSE_SECONDS: Final = 2.5
+STDERR_LINES: Final = 50
+
+
+class Killable(Protocol):
+    """What a transport of ours can do besides the SDK's `Transport`."""
+
+    @property
+    def pid(self) -> int | None: ...
+
+    async def kill(self) -> None: ...
+
+
+class Stderr:
+    """The last lines of a process's standard error."""
+
+    def __init__(self) -> None:
+        self._lines: deque[str] = deque(maxlen=STDERR_LINES)
+
+    def __call__(self, line: str) -> None:
+        self._lines.append(line[:2000])
+        logger.debug("Claude: %s", line)
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines)
+
+
+class _Turn:
+    """The prompt that is being answered and the frames for its reader. None ends them, an exception breaks them."""
+
+    def __init__(self, uuid: str, waits: bool) -> None:
+        self.uuid = uuid
+        self.answered = False
+        # While a round that the CLI began by itself is on: does it take in our prompt, or is it none of ours?
+        self.held: list[Received] | None = [] if waits else None
+        self.frames: asyncio.Queue[Received | Exception] = asyncio.Queue()
+
+
+class Client:
+    """One process, one session. `turns` counts prompts; `cost` is the last cumulative cost it told."""
+
+    def __init__(self, options: ClaudeAgentOptions, transport: Transport, stderr: Stderr) -> None:
+        """`transport` is not started yet; it may be `Killable`. `stderr` is what `options.stderr` calls."""
+        self._sdk = ClaudeSDKClient(options, transport)
+        self._transport: Any = transport
+        self._stderr = stderr
+        self._reader: asyncio.Task[None] | None = None
+        self._closing: asyncio.Task[None] | None = None
+        self._turn: _Turn | None = None
+        self._working = False  # a prompt is unanswered, or a round is on
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self.lost: ClaudeLost | None = None
+        self.session_id: str | None = None
+        self.turns = 0
+        self.cost: float | None = None
+
+    async def start(self, bound: float = START_SECONDS) -> None:
+        """Starts the process and waits until it can take prompts.
+
+        Raises:
+            ClaudeStartFailed: it ended, or did not answer within `bound` seconds.
+        """
+        try:
+            await asyncio.wait_for(self._sdk.connect(), bound)
+        except TimeoutError:
+            await self.close(0)
+            raise ClaudeStartFailed(f"Claude did not start within {bound:.0f} s", detail=str(self._stderr)) from None
+        except (ClaudeSDKError, OSError, ValueError, TypeError, Exception) as error:
+            await self.close(0)
+            raise ClaudeStartFailed(f"Claude could not be started: {error}", detail=str(self._stderr)) from error
+        except BaseException:
+            await self.close(0)
+            raise
+        self._reader = asyncio.create_task(self._read(), name="claude-reader")
+
+    @property
+    def usable(self) -> bool:
+        """Whether it can take another prompt."""
+        return self.lost is None and self._closing is None
+
+    @property
+    def pid(self) -> int | None:
+        """The process that the server started."""
+        found: int | None = getattr(self._transport, "pid", None)
+        return found
+
+    async def turn(self, blocks: list[dict[str, Any]], uuid: str) -> AsyncIterator[Received]:
+        """See `LiveSession.turn`."""
+        if self.lost:
+            raise self.lost
+        turn = self._turn = _Turn(uuid, waits=self._working)
+        self._begin()
+        self.turns += 1
+        try:
+            await self._send({"type": "user", "message": {"role": "user", "content": blocks}, "uuid": uuid})
+            while True:
+                received = await turn.frames.get()
+                if isinstance(received, Exception):
+                    raise received
+                yield received
+        finally:
+            if self._turn is turn:
+                self._turn = None
+
+    async def interrupt(self, bound: float) -> bool:
+        """See `LiveSession.interrupt`."""
+        if self.lost:
+            return False
+        if not self._working:
+            return True
+        try:
+            async with asyncio.timeout(bound):
+                await self._sdk.interrupt()
+                await self._idle.wait()
+        except TimeoutError:
+            return False
+        except Exception as error:  # noqa: BLE001 - whatever it was, this process cannot be used again
+            logger.debug("Interrupt failed: %s", error)
+            return False
+        return self.usable
+
+    async def stop_background(self, task_id: str) -> None:
+        """See `LiveSession.stop_background`."""
+        with contextlib.suppress(Exception):
+            await self._sdk.stop_task(task_id)
+
+    async def close(self, bound: float = CLOSE_SECONDS) -> None:
+        """Ends the process and all that it started: asked to for `bound` seconds, then killed. Never raises.
+
+        It goes on in a task of its own when the caller is cancelled: a close that is cut short leaves orphans.
+        """
+        if self._closing is None:
+            self._closing = asyncio.create_task(self._close(bound), name="claude-close")
+        await asyncio.shield(self._closing)
+
+    async def _close(self, bound: float) -> None:
+        disconnecting = asyncio.create_task(self._sdk.disconnect())
+        await asyncio.wait({disconnecting}, timeout=bound)
+        if not disconnecting.done() and hasattr(self._transport, "kill"):
+            await self._transport.kill()
+            await asyncio.wait({disconnecting}, timeout=bound + 1)
+        disconnecting.cancel()
+        with contextlib.suppress(BaseException):
+            await disconnecting
+        if hasattr(self._transport, "kill"):  # the SDK may have given up before the process has
+            await self._transport.kill()
+        if self._reader:
+            self._reader.cancel()
+            with contextlib.suppress(BaseException):
+                await self._reader
+        self._lose(ClaudeLost("the process was closed"))
+
+    async def _send(self, message: dict[str, Any]) -> None:
+        async def one() -> AsyncIterator[dict[str, Any]]:
+            yield {**message, "parent_tool_use_id": None}
+
+        try:
+            await self._sdk.query(one())
+        except Exception as error:
+            raise self._lose(_lost(error, self._stderr)) from error
+
+    async def _read(self) -> None:
+        query: Any = self._sdk._query
+        try:
+            async for frame in query.receive_messages():
+                self._take(frame)
+            self._lose(ClaudeLost("Claude ended", detail=str(self._stderr), exit_code=0))
+        except Exception as error:  # noqa: BLE001 - whatever broke the stream, the process is lost
+            self._lose(_lost(error, self._stderr))
+
+    def _take(self, frame: Frame) -> None:
+        kind = frame.get("type")
+        if isinstance(frame.get("session_id"), str) and kind in ("system", "result", "assistant"):
+            self.session_id = frame["session_id"] or self.session_id
+        if kind in ("assistant", "stream_event") or (kind == "system" and frame.get("subtype") == "init"):
+            self._begin()
+        turn = self._turn
+        answers = turn is not None and kind == "result" and _answers(frame, turn)
+        received = Received(frame, _typed(frame), answers)
+        if kind == "result":
+            if isinstance(cost := frame.get("total_cost_usd"), int | float):
+                self.cost = float(cost)
+            if turn is None or turn.answered or answers:
+                self._end()
+        if turn is not None:
+            _deliver(turn, received)
+
+    def _begin(self) -> None:
+        self._working = True
+        self._idle.clear()
+
+    def _end(self) -> None:
+        self._working = False
+        self._idle.set()
+
+    def _lose(self, error: ClaudeLost) -> ClaudeLost:
+        if self.lost is None:
+            self.lost = error
+            if self._turn:
+                self._turn.frames.put_nowait(error)
+        self._end()
+        return self.lost
+
+
+def _deliver(turn: _Turn, received: Received) -> None:
+    """Hands a frame to the reader of the turn, or keeps or drops what may belong to a round before it."""
+    kind = received.frame.get("type")
+    if kind == "result" and not turn.answered and not received.answers:
+        # A round of the CLI's own, which did not take in the prompt: after a resume there may be an empty one.
+        turn.held = None
+        return
+    if kind == "result" and received.answers:
+        turn.answered = True
+    if turn.held is not None and kind != "system":
+        turn.held.append(received)
+        if not received.answers and turn.uuid not in _uuids(received.frame):
+            return
+        for each in turn.held:
+            turn.frames.put_nowait(each)
+        turn.held = None
+        return
+    turn.frames.put_nowait(received)
+
+
+def _answers(frame: Frame, turn: _Turn) -> bool:
+    if turn.answered:
+        return False
+    uuids = _uuids(frame)
+    # An interrupted or failed round may name none; one that the CLI began by itself tells its origin.
+    return turn.uuid in uuids if uuids else not _injected(frame)
+
+
+def _uuids(frame: Frame) -> list[str]:
+    return [*(frame.get("user_message_uuids") or ()), *filter(None, [frame.get("user_message_uuid")])]
+
+
+def _injected(frame: Frame) -> bool:
+    origin = frame.get("origin")
+    return isinstance(origin, dict) and origin.get("kind") not in (None, "human", "user")
+
+
+def _typed(frame: Frame) -> Any:
+    try:
+        return parse_message(frame)
+    except MessageParseError as error:
+        logger.warning("A message of Claude could not be read: %s", error)
+        return None
+
+
+def _lost(error: Exception, stderr: Stderr) -> ClaudeLost:
+    code = getattr(error, "exit_code", None)
+    ended = f"Claude ended with exit code {code}" if code is not None else "the stream from Claude broke"
+    return ClaudeLost(ended, detail=f"{error}\n{stderr}".strip(), exit_code=code)
