@@ -192,7 +192,7 @@ def test_while_it_drains_new_messages_are_refused_and_tasks_can_be_read(tmp_path
 
 
 def test_turns_that_do_not_end_in_time_fail_with_a_reason_and_every_stream_ends(tmp_path: Path) -> None:
-    with serving(tmp_path, timeouts={"shutdown": 300}) as served:
+    with serving(tmp_path, timeouts={"shutdown": 300}, server={"http2Cleartext": True}) as served:
         streams = [Stream(served, {"end": "hang"}, http2=each) for each in (False, True)]
         served.signal()
         assert served.wait() == 0
@@ -202,6 +202,44 @@ def test_turns_that_do_not_end_in_time_fail_with_a_reason_and_every_stream_ends(
             update = each.events[-1]["statusUpdate"]
             assert update["status"]["state"] == "TASK_STATE_FAILED"
             assert update["metadata"]["reason"] == "server_stopped"
+
+
+def test_silent_connections_are_closed_and_keep_nobody_out(tmp_path: Path) -> None:
+    with serving(tmp_path, server={"limits": {"headerTimeout": 1000}}) as served, contextlib.ExitStack() as stack:
+        silent = [
+            stack.enter_context(socket.create_connection(("127.0.0.1", served.port), PATIENCE)) for _ in range(300)
+        ]
+        assert httpx.get(f"{served.url}/health", timeout=PATIENCE).status_code == 200
+        for each in silent:
+            each.settimeout(PATIENCE)
+            with contextlib.suppress(ConnectionResetError):
+                while each.recv(4096):  # an answer that says so may come first
+                    pass
+
+
+def test_one_caller_cannot_take_all_streams(tmp_path: Path) -> None:
+    with serving(tmp_path, server={"limits": {"maxStreamsPerCaller": 2}}, timeouts={"shutdown": 0}) as served:
+        streams = [Stream(served, {"end": "hang"}) for _ in range(2)]
+        body = rpc("SendStreamingMessage", message=message())
+        answer = httpx.post(f"{served.url}/a2a/jsonrpc", json=body, headers=HEADERS, timeout=PATIENCE)
+        assert (answer.status_code, answer.headers["retry-after"]) == (429, "5")
+        assert "you have 2 event streams open" in answer.json()["error"]["message"]
+        served.signal()
+        for each in streams:
+            each.join(PATIENCE)
+        assert served.wait() == 0
+    with serving(tmp_path, server={"limits": {"maxStreamsPerCaller": 1}}) as served:
+        for _ in range(3):  # a stream that has ended counts no more
+            Stream(served, {"text": "done"}).join(PATIENCE)
+
+
+def test_a_server_can_leave_out_the_older_protocol(tmp_path: Path) -> None:
+    with serving(tmp_path, server={"legacyProtocol": False}) as served:
+        card = httpx.get(f"{served.url}/.well-known/agent-card.json").json()
+        assert {each["protocolVersion"] for each in card["supportedInterfaces"]} == {"1.0"}
+        assert "url" not in card
+        answer = httpx.post(f"{served.url}/a2a/jsonrpc", json=rpc("message/send", message=message())).json()
+        assert answer["error"]["code"] in (-32009, -32601)
 
 
 def test_idle_connections_and_half_sent_requests_hold_nothing_up(tmp_path: Path) -> None:

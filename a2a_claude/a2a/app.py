@@ -82,8 +82,9 @@ def make_app(
         push_notifications=config.agent_card.push_notifications,
         extended_card=cards.extended,
     )
-    streams = Streams(config.server.limits.max_streams, ping)
-    calls = Calls(operations, Validator(config.server.limits), Extensions(declared), streams)
+    limits = config.server.limits
+    streams = Streams(limits.max_streams, limits.max_streams_per_caller, ping)
+    calls = Calls(operations, Validator(limits), Extensions(declared), streams)
     router = Router({V1: Rest(calls, config.server.rest_media_type).serve, V03: RestV03(calls).serve}, legacy)
     app = App(middleware=list(middleware), router=router, request_type=Request)
     app.streams = streams

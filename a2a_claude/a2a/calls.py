@@ -150,7 +150,10 @@ class Calls:
         failure: Callable[[BaseException], bytes],
     ) -> None:
         """Answers with an event stream, once its first event is there."""
-        body = await self.streams.open(events, req.receive, frame, lambda error: sse.error_frame(failure(error)))
+        caller = getattr(req.context, "caller", "")
+        body = await self.streams.open(
+            events, req.receive, frame, lambda error: sse.error_frame(failure(error)), caller
+        )
         stream_response(resp, body)
 
 

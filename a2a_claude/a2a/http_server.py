@@ -23,8 +23,8 @@ from a2a_claude.config.model import Server as Settings
 from a2a_claude.config.model import Tls
 from a2a_claude.listening import BACKLOG, ListenError
 
-# Requests in work at a time, besides open streams. Beyond it Granian lets connections wait.
-_REQUESTS: Final = 1024
+# Silent connections count as well, and must not keep the others out: the limit of open files is met first.
+_CONNECTIONS: Final = 1 << 20
 _MAX_HEADERS: Final = 64 * 1024
 # Its records go to our handlers, and only errors: a client that goes away is no event.
 _LOGGING: Final = {"handlers": {}, "formatters": {}, "loggers": {"_granian": {"handlers": [], "propagate": True}}}
@@ -52,10 +52,11 @@ class HttpServer:
             app,
             interface=Interfaces.ASGINL,
             task_impl=TaskImpl.asyncio,
-            http=HTTPModes.auto,
+            # Granian times out a silent connection only where it need not find out first which HTTP it speaks.
+            http=HTTPModes.auto if settings.tls or settings.http2_cleartext else HTTPModes.http1,
             websockets=False,
-            backlog=_REQUESTS,
-            backpressure=_REQUESTS + settings.limits.max_streams,
+            backlog=BACKLOG,
+            backpressure=_CONNECTIONS,
             http1_settings=HTTP1Settings(header_read_timeout=settings.limits.header_timeout),
             http2_settings=HTTP2Settings(max_headers_size=_MAX_HEADERS),
             log_level=LogLevels.error,

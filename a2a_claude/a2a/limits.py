@@ -111,7 +111,10 @@ def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 
 
 class RateLimit:
-    """Falcon middleware, after authentication: a bucket for each principal, for each address where none is known."""
+    """Falcon middleware, after authentication: a bucket for each principal, for each address where none is known.
+
+    Leaves that name in `req.context.caller`.
+    """
 
     def __init__(self, buckets: Buckets, peers: Peers) -> None:
         self._buckets = buckets
@@ -122,4 +125,5 @@ class RateLimit:
         if req.path in UNLIMITED:
             return
         user = getattr(req.context, "user", None)
-        self._buckets.require(user.user_name if user is not None else self._peers.name(req))
+        req.context.caller = caller = user.user_name if user is not None else self._peers.name(req)
+        self._buckets.require(caller)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from typing import Any, Final
 
@@ -36,40 +37,53 @@ def error_frame(json: bytes) -> bytes:
 
 
 class Streams:
-    """Every open event stream of a server: at most `limit`, a ping after each `ping` seconds of silence."""
+    """Every open event stream of a server: at most `limit`, of one caller at most `each`; a ping after each `ping`
+    seconds of silence."""
 
-    def __init__(self, limit: int, ping: float) -> None:
+    def __init__(self, limit: int, each: int, ping: float) -> None:
         self._limit = limit
+        self._each = each
         self._ping = ping
-        self._open: set[EventStream] = set()
+        self._open: dict[EventStream, str] = {}
+        self._callers: Counter[str] = Counter()
         self._closed = False
 
     def __len__(self) -> int:
         return len(self._open)
 
     async def open(
-        self, events: AsyncGenerator[bytes, None], receive: Receive, frame: Frame, failure: Failure
+        self, events: AsyncGenerator[bytes, None], receive: Receive, frame: Frame, failure: Failure, caller: str = ""
     ) -> EventStream:
         """Waits for the first event, so that an error before it can still be a plain answer, then streams.
 
         `frame` turns an event into its frame, `failure` an exception in the middle of the stream into its last frame.
 
         Raises:
-            falcon.HTTPTooManyRequests: too many streams are open.
+            falcon.HTTPTooManyRequests: too many streams are open; only those of an unknown `caller` ("") are not
+                counted by themselves.
             Exception: what the first step of `events` raises; InvalidAgentResponseError when there is no event.
         """
         if len(self._open) >= self._limit or self._closed:
             await events.aclose()
             raise falcon.HTTPTooManyRequests(description=f"{len(self._open)} event streams are open", retry_after=5)
+        if caller and self._callers[caller] >= self._each:
+            await events.aclose()
+            raise falcon.HTTPTooManyRequests(description=f"you have {self._each} event streams open", retry_after=5)
+        self._callers[caller] += 1
         try:
             first = await anext(events)
         except StopAsyncIteration:
+            self._leave(caller)
             raise InvalidAgentResponseError("The stream ended before its first event") from None
-        return self._start(frame(first), events, receive, frame, failure)
+        except BaseException:
+            self._leave(caller)
+            raise
+        return self._start(frame(first), events, receive, frame, failure, caller)
 
     def failed(self, frame: bytes, receive: Receive) -> EventStream:
         """A stream of one frame: for callers that expect a stream even when the request fails."""
-        return self._start(frame, _nothing(), receive, data_frame, lambda _: b"")
+        self._callers[""] += 1
+        return self._start(frame, _nothing(), receive, data_frame, lambda _: b"", "")
 
     def close(self) -> None:
         """Ends every stream, as the server stops; later ones are refused."""
@@ -78,11 +92,27 @@ class Streams:
             stream.end()
 
     def _start(
-        self, first: bytes, events: AsyncGenerator[bytes, None], receive: Receive, frame: Frame, failure: Failure
+        self,
+        first: bytes,
+        events: AsyncGenerator[bytes, None],
+        receive: Receive,
+        frame: Frame,
+        failure: Failure,
+        caller: str,
     ) -> EventStream:
-        stream = EventStream(first, events, receive, frame, failure, self._ping, self._open.discard)
-        self._open.add(stream)
+        stream = EventStream(first, events, receive, frame, failure, self._ping, self._forget)
+        self._open[stream] = caller
         return stream
+
+    def _forget(self, stream: EventStream) -> None:
+        caller = self._open.pop(stream, None)
+        if caller is not None:
+            self._leave(caller)
+
+    def _leave(self, caller: str) -> None:
+        self._callers[caller] -= 1
+        if not self._callers[caller]:
+            del self._callers[caller]
 
 
 class EventStream:

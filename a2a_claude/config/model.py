@@ -180,6 +180,8 @@ class Server:
     limits: Limits
     cors_origins: tuple[str, ...]
     rest_media_type: Literal["application/a2a+json", "application/json"]
+    legacy_protocol: bool
+    http2_cleartext: bool
 
     @classmethod
     def load(cls, data: Mapping[str, Any]) -> Server:
@@ -196,6 +198,8 @@ class Server:
             limits=Limits.load(data["limits"]),
             cors_origins=tuple(data["corsOrigins"]),
             rest_media_type=data["restMediaType"],
+            legacy_protocol=data["legacyProtocol"],
+            http2_cleartext=data["http2Cleartext"],
         )
 
 
@@ -315,6 +319,7 @@ class Limits:
     max_concurrent_tasks: int
     max_queued_tasks: int
     max_streams: int
+    max_streams_per_caller: int
     max_history_length: int
     max_push_configs: int
     header_timeout: int
@@ -333,6 +338,7 @@ class Limits:
             max_concurrent_tasks=data["maxConcurrentTasks"],
             max_queued_tasks=data["maxQueuedTasks"],
             max_streams=data["maxStreams"],
+            max_streams_per_caller=data["maxStreamsPerCaller"],
             max_history_length=data["maxHistoryLength"],
             max_push_configs=data["maxPushConfigs"],
             header_timeout=data["headerTimeout"],
