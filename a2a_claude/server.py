@@ -175,7 +175,8 @@ class Server:
         access = logger.debug if logger.isEnabledFor(logging.DEBUG) else None
         observation = Observation(self._metrics, lambda: uuid4().hex, access)
         chain = [observation, *make_edge(agent.config.server, self._variables)]
-        return make_app(agent, handler, middleware=chain, routes=routes, legacy=agent.config.server.legacy_protocol, environment=self._variables)
+        legacy = agent.config.server.legacy_protocol
+        return make_app(agent, handler, middleware=chain, routes=routes, legacy=legacy, environment=self._variables)
 
     async def _push(self, handler: Lifecycle, store: Store, guard: Guard, stack: contextlib.AsyncExitStack) -> None:
         from a2a_claude.a2a.push import PushSender  # with an HTTP client, which most agents do without
