@@ -1,0 +1,144 @@
+"""How the processes of an agent are started: its folders, its environment, and what is hidden from them."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import os
+import shutil
+import stat
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from claude_agent_sdk import CanUseTool
+
+from a2a_claude.claude.client import Client, Stderr
+from a2a_claude.claude.environment import Environment, Find, environment, write_shell_prefix
+from a2a_claude.claude.options import Start, check, options
+from a2a_claude.claude.supervisor import landlock
+from a2a_claude.claude.transport import SupervisedTransport, anonymous_memory
+from a2a_claude.config.model import Claude, Config
+
+logger = logging.getLogger(__name__)
+
+# cc-socks/<pid>.sock is made below the folder for temporary files; sun_path takes 108 bytes (unix(7)).
+_LONGEST_SOCKET_FOLDER: Final = 80
+_LANDLOCK_ABI: Final = 2
+_ELF: Final = b"\x7fELF"
+
+
+class Processes:
+    """Starts CLI processes. `folder` is the agent's own: `home`, `tmp`, `run` and the shell prefix are in it."""
+
+    def __init__(
+        self,
+        config: Config,
+        folder: Path,
+        find: Find,
+        inherited: Mapping[str, str] = os.environ,
+        hidden: Iterable[Path] = (),
+    ) -> None:
+        """What lies beside `folder` is the server's state, and `hidden` are its credentials: the agent can open neither,
+        where the kernel has Landlock and nothing speaks against it (then a warning says what).
+
+        Raises:
+            OptionsError: the config cannot be served.
+        """
+        check(config.claude)
+        self.config = config
+        self._folder = folder
+        self._numbers = itertools.count()
+        # What a server that was killed left behind; its processes have died with it.
+        for name in ("run", "tmp"):
+            shutil.rmtree(folder / name, ignore_errors=True)
+        for name in ("", "home", "home/.claude", "run", "tmp"):
+            (folder / name).mkdir(parents=True, exist_ok=True)
+            (folder / name).chmod(0o700)
+        own = environment(config, find, inherited, folder / "home", by_descriptor=_is_binary(config))
+        if len(str(folder / "tmp")) < _LONGEST_SOCKET_FOLDER:
+            own = replace(own, variables={"CLAUDE_CODE_TMPDIR": str(folder / "tmp"), **own.variables})
+        self.environment: Environment = write_shell_prefix(own, folder / "shell-prefix")
+        self._hidden = tuple(hidden)
+        self._told: set[Path] = set()
+
+    async def start(self, resume: str | None, ask: CanUseTool | None = None) -> Client:
+        """A process that can take prompts: of the session `resume`, or of a new one.
+
+        Raises:
+            ClaudeStartFailed: it did not start.
+            OptionsError: the workspace is gone.
+        """
+        stderr = Stderr()
+        folder = self._folder / "run" / str(next(self._numbers))
+        folder.mkdir(mode=0o700)
+        try:
+            chosen = options(self.config, self.environment, folder, Start(resume, stderr, ask))
+            client = Client(chosen, SupervisedTransport(chosen, self.environment, self.hidden()), stderr)
+            await client.start()
+        finally:
+            # The CLI has read them, and the agent has not run yet: it never sees what is in them.
+            await asyncio.to_thread(_remove_secrets, folder)
+        return client
+
+    def hidden(self) -> list[str]:
+        """What a process started now cannot open."""
+        state = [each for each in self._folder.parent.iterdir() if each != self._folder]
+        return sorted(str(each) for each in {*self._hidden, *state} if self._can_hide(each))
+
+    def _can_hide(self, path: Path) -> bool:
+        why = _kept_open(path, self.config.claude)
+        if why and path not in self._told:
+            self._told.add(path)
+            logger.warning("The agent can read %s: %s", path, why)
+        return why is None
+
+    def memory(self, client: Client) -> int:
+        """Bytes that a process holds for itself."""
+        return anonymous_memory(client.pid) if client.pid else 0
+
+    def close(self) -> None:
+        """Removes what no process needs any more."""
+        for name in ("run", "tmp"):
+            shutil.rmtree(self._folder / name, ignore_errors=True)
+
+
+def _remove_secrets(folder: Path) -> None:
+    (folder / "mcp.json").unlink(missing_ok=True)
+
+
+def _is_binary(config: Config) -> bool:
+    """A script in Claude's place need not hand descriptors on."""
+    path = config.claude.executable_path_override
+    if not path:
+        return True
+    try:
+        with open(path, "rb") as file:
+            return file.read(4) == _ELF
+    except OSError:
+        return False
+
+
+def _kept_open(path: Path, claude: Claude) -> str | None:
+    """Why a path cannot be hidden, empty when nobody has to be told; None when it can.
+
+    Beside a hidden file nothing new can be opened (`landlock.py`), which a folder for everybody's temporary files, or
+    the workspace, does not bear. Claude Code's own sandbox mounts, which Landlock forbids.
+    """
+    if not path.exists():
+        return ""
+    path = path.resolve()
+    folders = [Path(each).resolve() for each in (claude.working_directory, *claude.additional_directories)]
+    if any(each.is_relative_to(path) for each in folders):
+        return ""
+    if landlock.abi() < _LANDLOCK_ABI:
+        return "this kernel, or this container, has no Landlock (Linux 5.19)"
+    if claude.sandbox is not None:
+        return "claude.sandbox is on: add it to claude.sandbox.filesystem.denyRead"
+    if any(path.is_relative_to(each) for each in folders):
+        return "it is in the workspace"
+    if any(each.stat().st_mode & stat.S_ISVTX for each in path.parents):
+        return "it is in a folder for temporary files"
+    return None
