@@ -41,7 +41,7 @@ class Processes:
         inherited: Mapping[str, str] = os.environ,
         hidden: Iterable[Path] = (),
     ) -> None:
-        """What lies beside `folder` is the server's state, and `hidden` are its credentials: the agent can open neither,
+        """What lies beside `folder` is the server's state, `hidden` are its credentials: the agent can open neither,
         where the kernel has Landlock and nothing speaks against it (then a warning says what).
 
         Raises:
