@@ -1,6 +1,6 @@
 """A Messages API on loopback, scripted by a directive inside the prompt, for the real Claude CLI to talk to.
 
-The prompt carries `<<FAKE {"turns":[TURN, …]} FAKE>>` (`directive` writes it). The last directive of the request counts;
+The prompt carries `<<FAKE {"turns":[TURN, …]} FAKE>>` (`directive` writes it). The last one of a request counts;
 the number of assistant messages after it is the turn to play, and the last one repeats. Nothing is remembered between
 requests, so sessions, resumes and forks may run side by side. Requests without a directive are answered `ok`.
 
@@ -106,7 +106,7 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._error(404, "not_found_error", self.path)
 
-    do_HEAD = do_GET
+    do_HEAD = do_GET  # noqa: N815
 
     def do_POST(self) -> None:
         raw = self.rfile.read(int(self.headers.get("content-length") or 0))

@@ -89,7 +89,7 @@ class ScriptedTransport(Transport):
             return
         if request == "interrupt":
             self._interrupted.set()
-        answer = {"commands": []} if request == "initialize" else {}
+        answer: Frame = {"commands": []} if request == "initialize" else {}
         response = {"subtype": "success", "request_id": frame["request_id"], "response": answer}
         self._frames.put_nowait({"type": "control_response", "response": response})
 

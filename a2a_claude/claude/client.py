@@ -104,6 +104,11 @@ class Client:
         return self.lost is None and self._closing is None
 
     @property
+    def idle(self) -> bool:
+        """Whether nothing is on: every prompt is answered, and no round of the CLI's own runs."""
+        return not self._working
+
+    @property
     def pid(self) -> int | None:
         """The process that the server started."""
         found: int | None = getattr(self._transport, "pid", None)
