@@ -39,7 +39,8 @@ def beside(hidden: set[str]) -> Iterator[str]:
             continue
         for name in names:
             path = os.path.join(folder, name)
-            if path not in above and path not in hidden:
+            # A link leads somewhere that has a rule of its own, or to what is hidden.
+            if path not in above and path not in hidden and not os.path.islink(path):
                 yield path
 
 
