@@ -100,6 +100,9 @@ def running_engine() -> Iterator[Engine]:
             finally:
                 process.terminate()
                 process.wait()
+                # The engine leaves the host's network namespace mounted there.
+                for namespace in folder.glob("exec/netns/*"):
+                    subprocess.run(["umount", namespace], check=True)
 
 
 def debian_archive(cache: Path) -> Path:

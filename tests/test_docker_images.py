@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -184,6 +185,33 @@ def test_what_the_config_says_is_in_the_image(engine: Engine, images: dict[str, 
         engine.docker("run", *HARDENED, images["reviewer"], "cat", "/etc/a2a-claude/reviewer/memory/CLAUDE.md")
         == "Be kind.\n"
     )
+
+
+def test_a_confined_server_becomes_healthy_and_stops_when_told(engine: Engine, images: dict[str, str]) -> None:
+    serve = ("a2a-claude", "serve", "/etc/a2a-claude/example/agent.json", "--hostname=0.0.0.0", "--executor=scripted")
+    options = (*HARDENED[1:], "--detach", "--health-interval=1s")
+    server = engine.docker(
+        "run", *options, images["example"], *serve, "--set", "server.auth.allowUnauthenticated=true"
+    ).strip()
+    try:
+        for _ in range(120):
+            health = engine.docker("inspect", "--format", "{{.State.Status}} {{.State.Health.Status}}", server).strip()
+            if health != "running starting":
+                break
+            time.sleep(1)
+        assert health == "running healthy", engine.run("logs", server)
+        assert "tasks.sqlite3" in engine.docker("exec", server, "ls", "/var/lib/a2a-claude").split()
+        engine.docker("stop", "--time=60", server)
+        assert engine.docker("inspect", "--format", "{{.State.ExitCode}}", server).strip() == "0"
+    finally:
+        engine.docker("rm", "--force", "--volumes", server)
+
+
+def test_an_open_server_does_not_listen_where_a_port_is_published(engine: Engine, images: dict[str, str]) -> None:
+    serve = ("a2a-claude", "serve", "/etc/a2a-claude/example/agent.json", "--hostname=0.0.0.0", "--executor=scripted")
+    done = engine.run("run", *HARDENED, images["example"], *serve)
+    assert done.returncode == 1
+    assert "server.auth" in done.stdout + done.stderr
 
 
 def test_a_second_agent_adds_kilobytes(engine: Engine, images: dict[str, str]) -> None:

@@ -127,6 +127,11 @@ def test_the_package_is_a_requirement_or_a_wheel_in_the_build_context(
     assert re.findall(r"^COPY .* /build/$", text, re.M) == ([copied] if copied else [])
 
 
+def test_the_command_to_run_it_leaves_a_turn_its_time_to_end() -> None:
+    slow = make_agent({"agentCard": CARD, "timeouts": {"shutdown": 60_500}})
+    assert " --stop-timeout 76 " in dockerfile(slow)
+
+
 def test_secrets_are_named_and_nothing_more() -> None:
     text = dockerfile(agent())
     assert "#   GITHUB_TOKEN\n" in text

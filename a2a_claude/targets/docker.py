@@ -10,6 +10,7 @@ import json
 import posixpath
 import re
 import unicodedata
+from math import ceil
 
 from a2a_claude import __version__
 from a2a_claude.config.agent import Agent
@@ -18,6 +19,9 @@ from a2a_claude.targets.template import Quoted, fill
 
 # The parsers read lines of at most 64 KiB, and take seconds, in quadratic time, for values near to that.
 LONGEST_VALUE = 32_000
+
+# Seconds that a server may need to stop beyond timeouts.shutdown; Docker kills it after 10 in all unless told.
+STOP_MARGIN = 15
 
 AGENT_NAME = re.compile(r"[a-z][a-z0-9-]{0,62}")
 APT_PACKAGE = re.compile(r"[a-z0-9][a-z0-9+.-]+")
@@ -131,6 +135,7 @@ def render(agent: Agent) -> list[Artifact]:
         workspace=double_quoted("deploy.docker.workspace", docker.workspace),
         labels=_labels(agent),
         port=agent.config.server.port,
+        stop_timeout=ceil(agent.config.timeouts.shutdown / 1000) + STOP_MARGIN,
         has_memory=has_memory,
         healthcheck=exec_form("name", "a2a-claude", "healthcheck", f"{home}/agent.json"),
         serve=exec_form(
