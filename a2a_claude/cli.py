@@ -22,6 +22,7 @@ COMMANDS = {
     "call": "Send a message to an agent and print what it answers.",
     "card": "Print the card of an agent.",
     "cancel": "Cancel a task of an agent.",
+    "doctor": "Look at what this machine has to serve an agent.",
 }
 _OF_GROUP = ("-h", "--help", "-v", "--version")
 

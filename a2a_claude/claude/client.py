@@ -132,6 +132,10 @@ class Client:
             if self._turn is turn:
                 self._turn = None
 
+    def detach(self) -> None:
+        """Nobody listens any more, also when the turn's stream was left without being closed."""
+        self._turn = None
+
     async def interrupt(self, bound: float) -> bool:
         """See `LiveSession.interrupt`."""
         if self.lost:

@@ -13,9 +13,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+import claude_agent_sdk
 from claude_agent_sdk import CanUseTool
+from claude_agent_sdk._cli_version import __cli_version__
 
-from a2a_claude.claude.client import Client, Stderr
+from a2a_claude.claude.client import START_SECONDS, Client, Stderr
 from a2a_claude.claude.environment import Environment, Find, environment, write_shell_prefix
 from a2a_claude.claude.options import Start, check, options
 from a2a_claude.claude.supervisor import landlock
@@ -40,6 +42,7 @@ class Processes:
         find: Find,
         inherited: Mapping[str, str] = os.environ,
         hidden: Iterable[Path] = (),
+        start_seconds: float = START_SECONDS,
     ) -> None:
         """What lies beside `folder` is the server's state, `hidden` are its credentials: the agent can open neither,
         where the kernel has Landlock and nothing speaks against it (then a warning says what).
@@ -51,6 +54,7 @@ class Processes:
         self.config = config
         self._folder = folder
         self._numbers = itertools.count()
+        self._start_seconds = start_seconds
         # What a server that was killed left behind; its processes have died with it.
         for name in ("run", "tmp"):
             shutil.rmtree(folder / name, ignore_errors=True)
@@ -77,7 +81,7 @@ class Processes:
         try:
             chosen = options(self.config, self.environment, folder, Start(resume, stderr, ask))
             client = Client(chosen, SupervisedTransport(chosen, self.environment, self.hidden()), stderr)
-            await client.start()
+            await client.start(self._start_seconds)
         finally:
             # The CLI has read them, and the agent has not run yet: it never sees what is in them.
             await asyncio.to_thread(_remove_secrets, folder)
@@ -103,6 +107,14 @@ class Processes:
         """Removes what no process needs any more."""
         for name in ("run", "tmp"):
             shutil.rmtree(self._folder / name, ignore_errors=True)
+
+
+def versions(claude: Claude) -> dict[str, str]:
+    """What the startup log names: the SDK, and the CLI in it unless the config has another one."""
+    found = {"claude-agent-sdk": claude_agent_sdk.__version__}
+    if claude.executable_path_override is None:
+        found["claude-code"] = __cli_version__
+    return found
 
 
 def _remove_secrets(folder: Path) -> None:

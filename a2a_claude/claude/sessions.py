@@ -311,6 +311,7 @@ class Pool:
     async def _release(self, session: PooledSession, healthy: bool) -> None:
         held, key = session.held, session.key
         client = held.client
+        client.detach()
         if client.session_id and client.cost is not None:
             self._costs.pop(client.session_id, None)
             self._costs[client.session_id] = client.cost

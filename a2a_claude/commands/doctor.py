@@ -1,0 +1,194 @@
+"""`a2a-claude doctor`: is everything there to serve, and what to do when it is not?"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Literal
+
+import click
+
+from a2a_claude import __version__
+from a2a_claude.commands.common import INVALID, fail
+from a2a_claude.config.agent import Agent
+
+_RUNTIME = ("a2a-sdk", "claude-agent-sdk", "falcon", "granian")
+_TOOLS = {
+    "git": (["git", "--version"], "needed for git marketplaces"),
+    "systemd": (["systemctl", "--version"], "needed to run the rendered unit"),
+    "docker": (["docker", "--version"], "needed to build the rendered Dockerfile"),
+    "nix": (["nix", "--version"], "needed for the flake and the NixOS module"),
+    "bubblewrap": (["bwrap", "--version"], "needed for claude.sandbox"),
+}
+_MARKS = {"ok": "ok", "note": "--", "problem": "!!"}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What was looked at and found; `hint` says what to do about a problem."""
+
+    level: Literal["ok", "note", "problem"]
+    text: str
+    hint: str = ""
+
+
+@click.command()
+@click.argument("path", required=False, type=click.Path())
+def command(path: str | None) -> None:
+    """Look at this machine, and at what the agent at PATH needs to be served on it. Exits 1 when something is missing.
+
+    PATH is as for serve. Of credentials only the names are shown.
+    """
+    findings = [*_machine(), *_claude(), *_tools()]
+    if path is not None:
+        findings += _agent(path)
+    for each in findings:
+        click.echo(f"{_MARKS[each.level]}  {each.text}")
+        if each.hint:
+            click.echo(f"    hint: {each.hint}")
+    problems = sum(each.level == "problem" for each in findings)
+    click.echo(f"{problems} problem{'' if problems == 1 else 's'}")
+    raise SystemExit(INVALID if problems else 0)
+
+
+def _machine() -> Iterator[Finding]:
+    yield Finding(
+        "ok", f"a2a-claude {__version__}, Python {platform.python_version()}, {platform.platform(terse=True)}"
+    )
+    for name in _RUNTIME:
+        try:
+            yield Finding("ok", f"{name} {version(name)}")
+        except PackageNotFoundError:
+            yield Finding("problem", f"{name} is not installed", "pip install 'a2a-claude[runtime]'")
+    if os.geteuid() == 0:
+        yield Finding("note", "you are root: Claude refuses permissionMode bypassPermissions, and its shell is root's")
+
+
+def bundled_cli() -> Path | None:
+    """The CLI that comes with the SDK; None when the SDK is not installed or has none for this platform."""
+    found = find_spec("claude_agent_sdk")
+    path = Path(found.origin).parent / "_bundled" / "claude" if found and found.origin else None
+    return path if path and path.is_file() else None
+
+
+def _claude(override: str | None = None) -> Iterator[Finding]:
+    path = Path(override) if override else bundled_cli()
+    if path is None:
+        if find_spec("claude_agent_sdk"):
+            hint = "use a platform that has one (glibc, not musl), or set claude.executablePathOverride"
+            yield Finding("problem", "claude-agent-sdk has no CLI for this platform", hint)
+        return
+    told = _first_line([str(path), "--version"])
+    if told is None:
+        yield Finding(
+            "problem", f"Claude's CLI {path} does not run", "reinstall claude-agent-sdk, or look at its error"
+        )
+    else:
+        yield Finding("ok", f"Claude's CLI {told}, {path}")
+
+
+def _tools() -> Iterator[Finding]:
+    for name, (run, purpose) in _TOOLS.items():
+        told = _first_line(run) if shutil.which(run[0]) else None
+        yield Finding("ok", f"{name}: {told}") if told else Finding("note", f"{name} is not there ({purpose})")
+
+
+def _first_line(run: list[str]) -> str | None:
+    try:
+        ran = subprocess.run(run, capture_output=True, text=True, timeout=20, check=True)
+    except (OSError, subprocess.SubprocessError, UnicodeDecodeError):
+        return None
+    return next(iter(ran.stdout.splitlines()), "").strip() or None
+
+
+def _agent(path: str) -> Iterator[Finding]:
+    from a2a_claude.commands.serve import resolved
+    from a2a_claude.config.loader import Options, load_fleet
+    from a2a_claude.config.variables import lookup
+
+    named = Path("agents") / path
+    target = named if named.exists() else Path(path)
+    if not target.exists():
+        fail(f"no agent is named {path}", "give a name in agents/, an agent's folder or its file")
+    fleet = load_fleet([target], Options(None, (), os.environ))
+    if len(fleet.loaded) != 1 or fleet.loaded[0].agent is None:
+        yield Finding("problem", f"{target} is not one valid agent", f"a2a-claude validate {path}")
+        return
+    find = lookup(os.environ)
+    agent, problems = resolved(fleet.loaded[0], find)
+    for each in problems:
+        yield Finding("problem" if each.severity == "error" else "note", each.message, each.hint or "")
+    if agent is None:
+        return
+    yield Finding("ok", f"agent {agent.name}")
+    if find_spec("claude_agent_sdk"):
+        yield from _served(agent, {name: bool((find(name) or "").strip()) for name in _credential_names(agent)})
+    yield from _port(agent)
+
+
+def _credential_names(agent: Agent) -> list[str]:
+    return sorted({*agent.config.claude.credentials, "ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN"})
+
+
+def _served(agent: Agent, present: dict[str, bool]) -> Iterator[Finding]:
+    from a2a_claude.claude.options import check
+    from a2a_claude.claude.session import OptionsError
+
+    claude = agent.config.claude
+    try:
+        check(claude)
+    except OptionsError as error:
+        yield Finding("problem", str(error))
+    workspace = claude.working_directory
+    if os.path.isdir(workspace):
+        rights = os.R_OK | os.X_OK | (os.W_OK if agent.writes_workspace else 0)
+        what = "read and written" if agent.writes_workspace else "read"
+        if os.access(workspace, rights):
+            yield Finding("ok", f"the workspace {workspace} can be {what}")
+        else:
+            hint = "give this user the rights, or serve as the user who owns it"
+            yield Finding("problem", f"the workspace {workspace} cannot be {what} by this user", hint)
+    if claude.executable_path_override:
+        yield from _claude(claude.executable_path_override)
+    names = [name for name, there in present.items() if there]
+    clouds = [name for name in ("CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX") if os.environ.get(name)]
+    if names or clouds or not claude.credentials:
+        yield Finding("ok", f"credentials: {', '.join([*names, *clouds]) or 'the host itself logs in'}")
+    else:
+        missing = " or ".join(claude.credentials)
+        hint = f"set {missing}, or a file of that name in $CREDENTIALS_DIRECTORY or /run/secrets; blank counts as unset"
+        yield Finding("problem", f"no credential of Claude is there: {missing}", hint)
+    yield _hiding()
+
+
+def _hiding() -> Finding:
+    from a2a_claude.claude.supervisor import landlock
+
+    if sys.platform == "linux" and landlock.abi() >= 2:
+        return Finding("ok", f"Landlock (ABI {landlock.abi()}) hides the server's state and credentials from the agent")
+    return Finding(
+        "note", "without Landlock (Linux 5.19) the agent's shell can read the server's state and credentials"
+    )
+
+
+def _port(agent: Agent) -> Iterator[Finding]:
+    server = agent.config.server
+    family = socket.AF_INET6 if ":" in server.hostname else socket.AF_INET
+    with socket.socket(family) as trying:
+        trying.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            trying.bind((server.hostname.strip("[]"), server.port))
+        except OSError as error:
+            hint = "stop what listens there, or set server.port, PORT or --port"
+            yield Finding("problem", f"{server.hostname} port {server.port}: {error.strerror}", hint)
+        else:
+            yield Finding("ok", f"{server.hostname} port {server.port} is free")
