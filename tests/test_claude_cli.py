@@ -28,6 +28,7 @@ from tests.claude_support import (
 )
 from tests.fake_anthropic_api import FakeAPI, directive
 from tests.lifecycle import asynchronous
+from tests.tools import require
 
 MCP_SERVER = Path(__file__).with_name("mcp_server.py")
 
@@ -254,3 +255,48 @@ async def test_a_process_keeps_its_temporary_files_in_the_agents_own_folder(api:
     if len(str(own)) < 80:  # a socket's path is bounded
         assert str(own) in tool_results(received)[0]
     await pool.shutdown(5)
+
+
+@asynchronous
+async def test_what_cannot_be_hidden_is_not_read_by_tools_for_files(api: FakeAPI, tmp_path: Path) -> None:
+    secret = tmp_path / "credentials" / "KEY"
+    secret.parent.mkdir()
+    secret.write_text("content of the key")
+    pool = make_pool(tmp_path, api, hidden=[secret.parent], claude={"allowedTools": ["Read", "Grep", "Bash"]})
+    reading = {"tools": [{"name": "Read", "input": {"file_path": str(secret)}}]}
+    _, received = await turn(pool, directive(reading, {"text": "done"}))
+    assert "content of the key" not in str(tool_results(received))
+    assert len(tool_results(received)) == 1
+    await pool.shutdown(5)
+
+
+BYPASS = """
+import asyncio, sys
+from pathlib import Path
+from tests.claude_support import make_pool, tool_results, turn
+from tests.fake_anthropic_api import FakeAPI, directive
+
+async def main():
+    claude = {"permissionMode": "bypassPermissions", "dangerouslyAllowBypassPermissions": True, "allowedTools": []}
+    pool = make_pool(Path(sys.argv[1]), FakeAPI().start(), claude=claude)
+    tool = {"name": "Bash", "input": {"command": "id -u > who; cat who"}}
+    _, received = await turn(pool, directive({"tools": [tool]}, {"text": "done"}))
+    print("uid", *tool_results(received))
+    await pool.shutdown(5)
+
+asyncio.run(main())
+"""
+
+
+def test_bypass_lets_everything_pass_for_another_user_than_root(api: FakeAPI, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", BYPASS, str(tmp_path)]
+    if os.geteuid() == 0:
+        # The interpreter may be where only root may look, hence the capability.
+        look = "dac_read_search"
+        user = ["--reuid=65534", "--regid=65534", "--clear-groups", f"--inh-caps=+{look}", f"--ambient-caps=+{look}"]
+        command = [require("setpriv", "apt-get install util-linux"), *user, *command]
+        os.chown(tmp_path, 65534, 65534)
+    run = subprocess.run(
+        command, cwd=Path(__file__).parent.parent, capture_output=True, text=True, timeout=50, check=False
+    )
+    assert run.stdout.split() == ["uid", str(65534 if os.geteuid() == 0 else os.geteuid())], run.stderr

@@ -186,6 +186,14 @@ def test_settings_with_a_secret_do_not_stand_in_the_arguments(tmp_path: Path) ->
     assert json.loads(Path(chosen.settings).read_text())["extraKnownMarketplaces"]["own"]["source"] == source
 
 
+def test_what_cannot_be_hidden_is_denied_to_the_tools(tmp_path: Path) -> None:
+    sandbox = {"enabled": True, "filesystem": {"denyRead": ["/own"]}}
+    chosen = built({"claude": {"sandbox": sandbox}}, tmp_path, denied=("/run/secrets", "/odd(name)"))
+    settings = json.loads(chosen.settings)
+    assert settings["permissions"] == {"deny": ["Read(//run/secrets)", "Read(//run/secrets/**)"]}
+    assert settings["sandbox"]["filesystem"]["denyRead"] == ["/own", "/run/secrets", "/odd(name)"]
+
+
 def test_sub_agents_inside_claude(tmp_path: Path) -> None:
     agents = {"critic": {"description": "Criticises.", "prompt": "Be strict.", "tools": ["Read"], "maxTurns": 3}}
     (critic,) = built({"claude": {"agents": agents}}, tmp_path).agents.values()

@@ -38,9 +38,10 @@ _RULE: Final = re.compile(r"[^\s,()]+(?:\((?P<inner>.*)\))?", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """How one process starts: the session it resumes, or the id of a new one, and what listens to it."""
+    """How one process starts: the session it resumes, the paths that its tools may not read, what listens to it."""
 
     resume: str | None = None
+    denied: tuple[str, ...] = ()
     stderr: Callable[[str], None] | None = None
     ask: CanUseTool | None = None
 
@@ -75,7 +76,7 @@ def options(config: Config, environment: Environment, folder: Path, start: Start
         system_prompt=prompt,
         extra_args=extra,
         setting_sources=list(claude.setting_sources),
-        settings=_settings(claude, environment, folder),
+        settings=_settings(claude, environment, folder, start.denied),
         max_turns=claude.max_turns,
         max_budget_usd=claude.max_budget_usd,
         add_dirs=list(claude.additional_directories),
@@ -159,7 +160,7 @@ def _rules(rules: tuple[str, ...] | list[str], where: str) -> list[str]:
     return list(rules)
 
 
-def _settings(claude: Claude, environment: Environment, folder: Path) -> str | None:
+def _settings(claude: Claude, environment: Environment, folder: Path, denied: tuple[str, ...]) -> str | None:
     settings: dict[str, Any] = {}
     if claude.marketplaces:
         settings["extraKnownMarketplaces"] = {name: _present(each) for name, each in claude.marketplaces.items()}
@@ -168,7 +169,10 @@ def _settings(claude: Claude, environment: Environment, folder: Path) -> str | N
     if hooks := _present(claude.hooks):
         settings["hooks"] = hooks
     if claude.sandbox is not None:
-        settings["sandbox"] = {"failIfUnavailable": True, **claude.sandbox}
+        settings["sandbox"] = _sandbox(claude.sandbox, denied)
+    # Of a rule's path // is the root; https://code.claude.com/docs/en/permissions
+    if rules := [f"Read(/{path}{below})" for path in denied if not set(path) & set("()*\\") for below in ("", "/**")]:
+        settings["permissions"] = {"deny": rules}
     if not settings:
         return None
     text = json.dumps(settings)
@@ -176,6 +180,15 @@ def _settings(claude: Claude, environment: Environment, folder: Path) -> str | N
     if len(text) > _MAX_ARGUMENT or any(secret in text for secret in environment.secrets):
         return str(_write(folder / "settings.json", text))
     return text
+
+
+def _sandbox(configured: Mapping[str, Any], denied: tuple[str, ...]) -> dict[str, Any]:
+    sandbox = {"failIfUnavailable": True, **configured}
+    if denied:
+        filesystem = dict(configured.get("filesystem") or {})
+        filesystem["denyRead"] = [*filesystem.get("denyRead", []), *denied]
+        sandbox["filesystem"] = filesystem
+    return sandbox
 
 
 def _mcp(config: Config, folder: Path) -> dict[str, Any] | str:

@@ -79,25 +79,32 @@ class Processes:
         folder = self._folder / "run" / str(next(self._numbers))
         folder.mkdir(mode=0o700)
         try:
-            chosen = options(self.config, self.environment, folder, Start(resume, stderr, ask))
-            client = Client(chosen, SupervisedTransport(chosen, self.environment, self.hidden()), stderr)
+            hidden, denied = self.hidden()
+            chosen = options(self.config, self.environment, folder, Start(resume, denied, stderr, ask))
+            client = Client(chosen, SupervisedTransport(chosen, self.environment, hidden), stderr)
             await client.start(self._start_seconds)
         finally:
             # The CLI has read them, and the agent has not run yet: it never sees what is in them.
             await asyncio.to_thread(_remove_secrets, folder)
         return client
 
-    def hidden(self) -> list[str]:
-        """What a process started now cannot open."""
+    def hidden(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """What a process started now cannot open, and what only its tools for files refuse to read."""
+        hidden, denied = [], []
         state = [each for each in self._folder.parent.iterdir() if each != self._folder]
-        return sorted(str(each) for each in {*self._hidden, *state} if self._can_hide(each))
+        for path in sorted({*self._hidden, *state}):
+            why = _kept_open(path, self.config.claude)
+            if why is None:
+                hidden.append(str(path))
+            elif why:
+                denied.append(str(path))
+                self._tell(path, why)
+        return tuple(hidden), tuple(denied)
 
-    def _can_hide(self, path: Path) -> bool:
-        why = _kept_open(path, self.config.claude)
-        if why and path not in self._told:
+    def _tell(self, path: Path, why: str) -> None:
+        if path not in self._told:
             self._told.add(path)
-            logger.warning("The agent can read %s: %s", path, why)
-        return why is None
+            logger.warning("The agent's shell may be able to read %s: %s", path, why)
 
     def memory(self, client: Client) -> int:
         """Bytes that a process holds for itself."""
@@ -148,7 +155,7 @@ def _kept_open(path: Path, claude: Claude) -> str | None:
     if landlock.abi() < _LANDLOCK_ABI:
         return "this kernel, or this container, has no Landlock (Linux 5.19)"
     if claude.sandbox is not None:
-        return "claude.sandbox is on: add it to claude.sandbox.filesystem.denyRead"
+        return "with claude.sandbox on, that sandbox alone keeps it unread"
     if any(path.is_relative_to(each) for each in folders):
         return "it is in the workspace"
     if any(each.stat().st_mode & stat.S_ISVTX for each in path.parents):
