@@ -50,11 +50,12 @@ def to_draft_07(schema: Json) -> Json:
             return [convert(each) for each in node]
         if not isinstance(node, dict):
             return node
-        out = {
-            key: value if key in ("default", "examples", "enum", "const") else convert(value)
-            for key, value in node.items()
-            if key not in ("$ref", "$defs")
-        }
+        out: Json = {}
+        for key, value in node.items():
+            if key in ("properties", "patternProperties"):  # a property may be named like a keyword
+                out[key] = {name: convert(each) for name, each in value.items()}
+            elif key not in ("$ref", "$defs"):
+                out[key] = value if key in ("default", "examples", "enum", "const") else convert(value)
         if "$ref" in node:
             ref = {"$ref": node["$ref"].replace("#/$defs/", "#/definitions/")}
             return {**out, "allOf": [ref]} if out else ref
