@@ -183,6 +183,8 @@ def test_the_health_check_tells_a_ready_server_from_none(tmp_path: Path) -> None
         arguments = ("healthcheck", "reviewer", "--port", str(served.port))
         assert run(tmp_path, *arguments).returncode == 0
         assert run(tmp_path, *arguments, "--live").returncode == 0
+        assert run(tmp_path, *arguments, "--hostname", "0.0.0.0").returncode == 0
+        assert run(tmp_path, *arguments, "--hostname", "127.0.0.2").returncode == 1
         assert run(tmp_path, "healthcheck", environ=environment(PORT=str(served.port))).returncode == 0
         served.stop()
         found = run(tmp_path, *arguments)

@@ -315,7 +315,7 @@ def test_the_workspace_is_the_working_directory_and_the_variable(build: Build, w
     assert list(config["Volumes"]) == ["/var/lib/a2a-claude"]
     assert config["Entrypoint"] == ["tini", "--"]
     assert config["Cmd"][-4:] == ["serve", "/etc/a2a-claude/reviewer/agent.json", "--hostname", "0.0.0.0"]
-    assert config["Healthcheck"]["Test"] == ["CMD", "a2a-claude", "healthcheck", "/etc/a2a-claude/reviewer/agent.json"]
+    assert config["Healthcheck"]["Test"] == ["CMD", "a2a-claude", "healthcheck", *config["Cmd"][-3:]]
 
 
 @pytest.mark.parametrize("buildkit", [False, True], ids=["docker", "BuildKit"])

@@ -21,18 +21,19 @@ _DEFAULTS = {"port": 3030, "hostname": "127.0.0.1"}
 @click.command()
 @click.argument("path", required=False, type=click.Path())
 @click.option("--port", "-p", type=click.IntRange(1, 65535), help="The port; the agent's own unless given.")
+@click.option("--hostname", help="The address that serve was given; the agent's own unless given.")
 @click.option("--live", is_flag=True, help="Ask only whether the process answers (/health, not /ready).")
 @click.option("--timeout", type=float, default=4.0, show_default=True, help="Seconds to wait.")
-def command(path: str | None, port: int | None, live: bool, timeout: float) -> None:
+def command(path: str | None, port: int | None, hostname: str | None, live: bool, timeout: float) -> None:
     """Ask the server of the agent at PATH, which runs on this machine. Exits 0 when it is ready, 1 when it is not.
 
-    PATH is as for serve; $PORT and --port win over the port in it. The certificate of a TLS server is not checked, and
+    PATH is as for serve; $PORT, --port and --hostname win over what it says. The certificate of a TLS server is not checked, and
     one that wants a client certificate is fine when it says so: that much of it works.
     """
     server = _settings(path)
     if port or os.environ.get("PORT", "").isdigit():
         server["port"] = port or int(os.environ["PORT"])
-    host = str(server["hostname"]).strip("[]")
+    host = str(hostname or server["hostname"]).strip("[]")
     problem = ask(_WILDCARDS.get(host, host), server["port"], bool(server.get("tls")), not live, timeout)
     click.echo(problem or "ready")
     raise SystemExit(INVALID if problem else 0)

@@ -118,6 +118,7 @@ def render(agent: Agent) -> list[Artifact]:
     docker = agent.config.deploy.docker
     name = operand("name", agent.name, AGENT_NAME, "name the agent's folder by lower-case letters, digits and -")
     home = f"/etc/a2a-claude/{name}"
+    served = (f"{home}/agent.json", "--hostname", _every_address(agent))
     has_memory = any(each.startswith("memory/") for each in agent.files)
     wheel, package = _package(agent)
     dockerfile = fill(
@@ -137,10 +138,8 @@ def render(agent: Agent) -> list[Artifact]:
         port=agent.config.server.port,
         stop_timeout=ceil(agent.config.timeouts.shutdown / 1000) + STOP_MARGIN,
         has_memory=has_memory,
-        healthcheck=exec_form("name", "a2a-claude", "healthcheck", f"{home}/agent.json"),
-        serve=exec_form(
-            "server.hostname", "a2a-claude", "serve", f"{home}/agent.json", "--hostname", _every_address(agent)
-        ),
+        healthcheck=exec_form("server.hostname", "a2a-claude", "healthcheck", *served),
+        serve=exec_form("server.hostname", "a2a-claude", "serve", *served),
         secrets=[operand(f"secrets.{each}", each, VARIABLE, "name it like a variable") for each in agent.secrets],
     )
     kept = ["agent.json", *(["memory"] if has_memory else []), *([wheel] if wheel else [])]
