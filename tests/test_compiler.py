@@ -434,6 +434,19 @@ def test_a_planted_thing_is_told_and_nothing_is_written_through_it(
     assert tree(here / "victims") == {"a": b"mine"}
 
 
+@pytest.mark.parametrize("output", ["agents", "./agents/", "deploy/../agents", "link"])
+def test_the_agents_folder_is_no_output_folder(output: str, tmp_path: Path) -> None:
+    """Not by force either: a rendered agent.json would be a second config, or replace the only one."""
+    here = project(tmp_path)
+    (here / "agents" / "writer" / "agent.yaml").unlink()
+    (here / "agents" / "writer" / "agent.json").write_text('{"server": {"port": 3032}}', "utf-8")
+    (here / "link").symlink_to(here / "agents")
+    before = tree(here / "agents")
+    done = CliRunner().invoke(main, ["compile", str(here / "agents"), "-o", str(here / output), "--force"])
+    assert (done.exit_code, tree(here / "agents")) == (2, before)
+    assert "is the agents folder itself" in done.output
+
+
 def test_an_output_folder_by_a_link_is_the_folder(tmp_path: Path) -> None:
     here = project(tmp_path)
     (here / "elsewhere").mkdir()

@@ -13,6 +13,7 @@ import click
 from a2a_claude.commands.common import DRIFT, INVALID, config_options, fail, load, report
 from a2a_claude.compiler import Output, Plan, Scope, diff, is_outdated, plan, render, write
 from a2a_claude.config.diagnostics import Diagnostic, error
+from a2a_claude.config.layers import Files
 from a2a_claude.config.loader import Fleet, Loaded
 from a2a_claude.config.node import Entry
 from a2a_claude.output_folder import MANIFEST, OutputError, exclusive
@@ -49,6 +50,7 @@ def command(
     if not output:
         fail("the output folder has no name", "leave -o out, or name a folder")
     fleet = load(paths, profile, settings, only)
+    _keep_apart(Path(output), fleet)
     chosen = targets or tuple(TARGETS)
     try:
         outputs, refusals = _render(fleet, chosen)
@@ -68,6 +70,14 @@ def command(
         return
     if form == "text":
         _tell(made, changed, set() if force else made.touched, prune)
+
+
+def _keep_apart(output: Path, fleet: Fleet) -> None:
+    """Exits 2 when files would be rendered beside the configs: an agent's agent.json would then be a second config."""
+    files = Files()
+    for each in fleet.loaded:
+        if files.real(output / each.file.name) == files.real(each.file.path.parent):
+            fail(f"{output} is the agents folder itself", "choose another output folder with -o, such as deploy")
 
 
 def _render(fleet: Fleet, targets: Iterable[str]) -> tuple[dict[str, Output], list[Diagnostic]]:
@@ -125,10 +135,11 @@ def _tell(made: Plan, changed: int, touched: set[str], prune: bool) -> None:
     for name, paths in groupby(sorted(made.outputs), key=lambda path: path.split("/", 1)[0]):
         click.echo(f"{made.folder / name}: {', '.join(path.removeprefix(f'{name}/') for path in paths)}")
     if made.gone and not prune:
-        click.echo(f"{len(made.gone)} files belong to no agent any more; remove them with --prune:")
+        click.echo("files of no agent any more; remove them with --prune:")
         for path in made.gone:
             click.echo(f"  {made.folder / path}")
     for path in sorted(touched) if prune else ():
         click.echo(f"{made.folder / path}: edited by hand, removed only with --force")
     count = len(made.agents)
-    click.echo(f"{count} agent{'s' if count != 1 else ''} compiled into {made.folder}: {changed} files changed")
+    files = "1 file" if changed == 1 else f"{changed} files"
+    click.echo(f"{count} agent{'s' if count != 1 else ''} compiled into {made.folder}: {files} changed")
