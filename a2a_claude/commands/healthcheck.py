@@ -27,8 +27,8 @@ _DEFAULTS = {"port": 3030, "hostname": "127.0.0.1"}
 def command(path: str | None, port: int | None, hostname: str | None, live: bool, timeout: float) -> None:
     """Ask the server of the agent at PATH, which runs on this machine. Exits 0 when it is ready, 1 when it is not.
 
-    PATH is as for serve; $PORT, --port and --hostname win over what it says. The certificate of a TLS server is not checked, and
-    one that wants a client certificate is fine when it says so: that much of it works.
+    PATH is as for serve; $PORT, --port and --hostname win over what it says. The certificate of a TLS server is not
+    checked, and one that wants a client certificate is fine when it says so: that much of it works.
     """
     server = _settings(path)
     if port or os.environ.get("PORT", "").isdigit():
