@@ -145,7 +145,7 @@ class Pool:
         self._changed = asyncio.Condition()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._closed = False
-        self._swept = time.monotonic()
+        self._swept = self._taken = time.monotonic()
         self._costs: dict[str, float] = {}
         self._sweeper: asyncio.Task[None] | None = None
 
@@ -259,6 +259,7 @@ class Pool:
         if stored is None:
             while self._spares:
                 spare = self._spares.pop()
+                self._taken = time.monotonic()
                 if spare.client.usable:
                     return spare, None
                 await self._retire(spare)
@@ -406,8 +407,9 @@ class Pool:
                 if not held.leased and (idle or not held.client.usable):
                     del self._live[key]
                     self._spawn(self._retire(held))
-            # Not when a spare is taken: a start would take the processor from the turn that wanted it.
-            self._refill()
+            # Not at once: a start would take the processor from the turn that the spare was taken for.
+            if now - self._taken >= _SWEEP_SECONDS:
+                self._refill()
             interval = self._settings.cleanup_interval / 1000
             if self._store is not None and self._settings.ttl > 0 and 0 < interval <= now - self._swept:
                 self._swept = now
