@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from a2a_claude.config.credentials import mask
 from a2a_claude.config.diagnostics import Diagnostic, Span, error, has_errors, warning
 from a2a_claude.config.node import Entry, Node, dotted
 from a2a_claude.config.node import Path as ConfigPath
@@ -222,7 +223,8 @@ def _extended(node: Node, found: Layers) -> Iterator[Node]:
             yield item
         else:
             message = "extends must be a list of paths"
-            found.diagnostics.append(error("wrong-type", message, item.span, "write extends: [../base.yaml]"))
+            path = item.value if isinstance(item.value, str) else "../_layers/base.yaml"
+            found.diagnostics.append(error("wrong-type", message, item.span, f"write extends: [{mask(path)}]"))
 
 
 def _refusal(base: Path, item: Node, limit: Path, files: Files, chain: tuple[Path, ...]) -> Diagnostic | None:

@@ -127,7 +127,8 @@ def load(file: AgentFile, files: Files, options: Options = DEFAULTS) -> Loaded:
     stripped = root_shape().strip(root.plain())
     diagnostics += [*inspection.diagnostics, *validate(root, stripped)]
     document = root_shape().complete(stripped)
-    diagnostics += checks.check(root, document)
+    if not any(each.rule == "not-an-agent" for each in diagnostics):
+        diagnostics += checks.check(root, document)
     shipped, problems = ship(root, document, files.limit(file.root))
     diagnostics += problems
     diagnostics = _with_overridden(_without_echoes(diagnostics, file), root)

@@ -31,6 +31,7 @@ _ONLY_ONE = re.compile(
       | =\Z | <<\Z""",
     re.VERBOSE | re.DOTALL,
 )
+_DATE = re.compile(r"[0-9]{4}-[0-9]")
 _MAYBE = frozenset("0123456789+-.~=<yYnNtTfFoO")
 _LARGEST = 2**63 - 1
 _LONGEST_FLOAT = 1000
@@ -64,8 +65,12 @@ def resolve_plain(text: str) -> tuple[Value, ScalarProblem | None]:
     if text in _YAML_11_BOOLEANS or _ONLY_ONE.match(text):
         shown = text[:_LONGEST_SHOWN]
         message = f"{shown} is read differently by YAML 1.1 and YAML 1.2"
-        meant = "true or false" if text in _YAML_11_BOOLEANS else "the number in decimal"
-        return text, ScalarProblem("ambiguous-scalar", message, f'quote it: "{shown}", or write {meant}')
+        hint = f'quote it: "{shown}"'
+        if text in _YAML_11_BOOLEANS:
+            hint += ", or write true or false"
+        elif not _DATE.match(text):
+            hint += ", or write the number in decimal"
+        return text, ScalarProblem("ambiguous-scalar", message, hint)
     return text, None
 
 

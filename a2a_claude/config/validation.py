@@ -23,6 +23,8 @@ _KINDS = {
     "boolean": "true or false",
 }
 _LONGEST_KEY = 100  # difflib is quadratic
+_SHORT_KEY = 4  # a part of many others
+_FEW_PLACES = 3  # a key such as `type` is at home everywhere
 _OTHER_TOOLS = (
     ({"services"}, "a Docker Compose file"),
     ({"apiVersion", "kind"}, "a Kubernetes manifest"),
@@ -96,6 +98,11 @@ class _Place:
         self.node = node
         self.shape = shape
         self.name = dotted(path) or "the file"
+
+    @property
+    def example(self) -> Any:
+        """An example of the value here, None when the schema has none."""
+        return next(iter(self.shape.node.get("examples", [])), None) if self.shape else None
 
 
 def _alternative(shape: Shape, node: Node) -> Shape:
@@ -177,7 +184,7 @@ def _unknown_keys(violation: Any, place: _Place) -> Iterator[Diagnostic]:
             "unknown-key",
             mask(f"unknown key {key!r}{where}"),
             entry.key.span,
-            key_hint(key, shape, _entries(place.node)),
+            _hint_of_union(key, place.shape) or key_hint(key, shape, _entries(place.node)),
         )
 
 
@@ -188,15 +195,24 @@ def _name_hint(shape: Shape) -> str:
 
 def key_hint(key: str, shape: Shape, there: Collection[str]) -> str:
     """What to write instead of an unknown key in a mapping that has the keys `there`."""
-    known = [each for each in shape.properties if each not in there]
+    known = [each for each in shape.properties if each not in there and not shape.properties[each].deprecated]
     for candidates in (known, shape.properties):  # a key that is there may come from another layer
         lowered = {each.lower(): each for each in candidates}
-        if near := difflib.get_close_matches(key.lower(), lowered, n=1, cutoff=0.6):
+        if near := difflib.get_close_matches(key.lower(), lowered, n=1, cutoff=0.65):
             return _did_you_mean(lowered[near[0]])
-    elsewhere = [path for path, _ in every_shape() if path.rsplit(".", 1)[-1] == key and "deploy" not in path]
-    if elsewhere:
-        return f"{key} belongs at {min(elsewhere, key=len)}"
+    if longer := [each for each in known if len(key) > _SHORT_KEY and key.lower() in each.lower()]:
+        return _did_you_mean(min(longer, key=len))
+    elsewhere = {path for path, _ in every_shape() if path.rsplit(".", 1)[-1] == key}
+    if 0 < len(elsewhere) <= _FEW_PLACES:
+        depth = min(path.count(".") for path in elsewhere)
+        return f"{key} belongs at {' or '.join(sorted(path for path in elsewhere if path.count('.') == depth))}"
     return f"known keys: {', '.join(known)}; a key of your own starts with x-"
+
+
+def _hint_of_union(key: str, union: Shape | None) -> str:
+    """Which alternatives of a union know a key that the chosen one does not."""
+    kinds = [str(each) for each, shape in union.union.items() if key in shape.properties] if union else []
+    return f"{key} goes with {union.discriminator}: {' or '.join(kinds)}" if union and kinds else ""
 
 
 def _missing(violation: Any, place: _Place) -> Iterator[Diagnostic]:
@@ -234,9 +250,8 @@ def _type_hint(place: _Place, wanted: list[str]) -> str:
         return "write it without quotes"
     if "a list" in wanted and not isinstance(value, list | dict):
         return f"write a list: [{mask(str(value))}]"
-    example = next(iter(place.shape.node.get("examples", [])), None) if place.shape else None
-    if example is not None:
-        return f"for example {json.dumps(example, ensure_ascii=False)}"
+    if place.example is not None:
+        return f"for example {json.dumps(place.example, ensure_ascii=False)}"
     return f"write {' or '.join(wanted)}" if wanted else ""
 
 
@@ -253,7 +268,9 @@ def _out_of_range(violation: Any, place: _Place) -> Diagnostic:
 
 def _bad_format(violation: Any, place: _Place) -> Diagnostic:
     described = str(violation.schema.get("description", "")).rstrip(".")
-    example = next(iter(place.shape.node.get("examples", [])), None) if place.shape else None
+    example = place.example
+    if example is None and place.path and isinstance(place.path[-1], int):
+        example = _Place(place.root, place.path[:-1]).example
     hint = f"for example {json.dumps(example, ensure_ascii=False)}" if example is not None else ""
     match violation.validator:
         case "minLength" | "minItems":

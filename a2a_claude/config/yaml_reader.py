@@ -21,6 +21,7 @@ _LONGEST_SHOWN = 60
 _COLLECTIONS = (yaml.MappingStartEvent, yaml.SequenceStartEvent)
 _TAG = "tag:yaml.org,2002:"
 _UNQUOTED_COLON = re.compile(r"(\s*+(?:- ++)*+[^\s:#'\"\[\]{}][^:]*+:\s++)(\S.*)")
+_PLAIN_VALUE = re.compile(r"\s*+(?:- ++)*+[\w$.-]++:\s++[^\s#'\"\[\]{}|>&*!]")
 
 
 class YamlProblem(Exception):
@@ -194,6 +195,8 @@ class _Reader:
         if not isinstance(node.value, str):
             shown = node.text[:_LONGEST_SHOWN] or "(empty)" if node.text is not None else "of several values"
             hint = f'quote it: "{shown}"' if node.text else "keys are plain words"
+            if isinstance(node.value, dict):
+                hint = 'text that begins with {{ needs quotes: "{{ … }}"'
             if not (self.diagnostics and self.diagnostics[-1].span == node.span):
                 self.diagnostics.add(error("key-not-string", f"key {shown} is not a string", node.span, hint))
             return Node(shown, node.source, node.line, node.column, node.end_line, node.end_column)
@@ -228,6 +231,13 @@ def _bad_tag(tag: str, span: Span) -> Diagnostic:
     return error("yaml-tag", f"tag {shown} is not allowed", span, "write plain YAML: strings, numbers, lists, mappings")
 
 
+def _continues_value(source: Source, line: int) -> bool:
+    """Whether YAML takes a line for more text of the plain value on the line above, since it is indented deeper."""
+    above, here = source.line(line - 1), source.line(line)
+    deeper = len(here) - len(here.lstrip()) > len(above) - len(above.lstrip())
+    return deeper and _PLAIN_VALUE.match(above) is not None and not here.lstrip().startswith("- ")
+
+
 def _syntax(source: Source, problem: yaml.MarkedYAMLError) -> Diagnostic:
     mark = problem.problem_mark or problem.context_mark
     line, column = (mark.line, mark.column) if mark else (0, 0)
@@ -243,6 +253,12 @@ def _syntax(source: Source, problem: yaml.MarkedYAMLError) -> Diagnostic:
         column = text.index("\t")
         span = Span(source, line, column, line, column + 1)
         return error("yaml-tab", "a tab in the indentation", span, "indent with spaces")
+    if "mapping values are not allowed" in what and _continues_value(source, line):
+        start = len(text) - len(text.lstrip())
+        span = Span(source, line, start, line, max(column, start + 1))
+        message = "indented deeper than the key above it, which has a value already"
+        hint = "indent it like the line above; if it is text of that value, quote the whole text"
+        return error("yaml-syntax", message, span, hint)
     if "mapping values are not allowed" in what and (match := _UNQUOTED_COLON.match(text)):
         start = len(match[1])
         quoted = "'" + mask_line(match[0])[start:].replace("'", "''") + "'"
