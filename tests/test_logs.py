@@ -95,8 +95,8 @@ def test_other_packages_are_heard_from_warnings_on() -> None:
     stream = lines("json")
     logging.getLogger("httpx").info("GET https://example.com")
     logging.getLogger("a2a.server").debug("noise")
-    logging.getLogger("_granian").warning("something")
-    assert [json.loads(line)["logger"] for line in stream.getvalue().splitlines()] == ["_granian"]
+    logging.getLogger("httpcore").warning("something")
+    assert [json.loads(line)["logger"] for line in stream.getvalue().splitlines()] == ["httpcore"]
 
 
 def test_ids_belong_to_the_asyncio_task_that_bound_them() -> None:

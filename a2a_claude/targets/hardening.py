@@ -82,6 +82,9 @@ _COMMON = (
     Directive("SystemCallErrorNumber", "EPERM", "A refused call fails instead of killing the program."),
 )
 
+# Landlock hides the server's secrets from the agent. systemd 252 does not count its calls to @system-service.
+_SYSTEM_CALLS = "@system-service landlock_create_ruleset landlock_add_rule landlock_restrict_self"
+
 _STRICT = (
     Directive("ProtectHostname", "yes", "It cannot set the host's name."),
     Directive("ProtectKernelTunables", "yes", "`sysctl` is read-only."),
@@ -89,7 +92,7 @@ _STRICT = (
     Directive("RestrictNamespaces", "yes", "No namespaces: bubblewrap, unshare and rootless containers fail."),
     Directive(
         "SystemCallFilter",
-        ("@system-service", "~@privileged @resources"),
+        (_SYSTEM_CALLS, "~@privileged @resources"),
         "`mount`, `chown`, `chroot`, `nice` and `taskset` fail; so do debuggers.",
     ),
 )
@@ -100,7 +103,7 @@ _CLI_SANDBOX = (
     Directive("RestrictNamespaces", "user mnt pid net", "Only the namespaces that Claude Code's sandbox makes."),
     Directive(
         "SystemCallFilter",
-        ("@system-service @mount", "~@privileged @resources", "capset pivot_root"),
+        (f"{_SYSTEM_CALLS} @mount", "~@privileged @resources", "capset pivot_root"),
         "`chown`, `chroot`, `nice` and `taskset` fail; so do debuggers.",
     ),
 )
