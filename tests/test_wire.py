@@ -764,6 +764,24 @@ def test_fault_15_v03_resubscribe_always_streams(client: Client) -> None:
     assert (event["id"], event["error"]["code"]) == (7, -32001)
 
 
+@pytest.mark.parametrize(
+    ("change", "wanted"), [({"taskId": UNKNOWN}, -32001), ({"parts": []}, -32602), ({"role": "boss"}, -32602)]
+)
+def test_v03_message_stream_always_streams(client: Client, change: dict[str, Any], wanted: int) -> None:
+    params = {"message": user_message_v03() | change}
+    (event,) = events(client.rpc("message/stream", params, version=None))
+    assert (event["id"], event["error"]["code"]) == (7, wanted)
+
+
+def test_v03_rest_errors_have_the_name_that_the_official_client_looks_for(client: Client) -> None:
+    response = v03(client, "GET", f"/v1/tasks/{UNKNOWN}")
+    assert (response.status_code, response.json()["code"], response.json()["type"]) == (
+        404,
+        -32001,
+        "TaskNotFoundError",
+    )
+
+
 def test_fault_16_lists_have_no_empty_members(client: Client) -> None:
     task = client.task("parts")
     page = rest(client, "GET", f"/tasks?contextId={task['contextId']}&includeArtifacts=true").json()

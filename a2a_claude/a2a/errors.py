@@ -75,7 +75,9 @@ class WireError:
 
     def rest_v03(self) -> bytes:
         """The bare object of an HTTP+JSON v0.3 error, as that version's clients read it."""
-        return orjson.dumps({"code": self.code_v03, "message": self.message, "data": self.details})
+        body = {"code": self.code_v03, "message": self.message, "data": self.details}
+        # a2a-sdk 1.x knows an error of v0.3 by this name alone.
+        return orjson.dumps(body | {"type": name} if (name := _NAMES.get(self.reason)) else body)
 
     @property
     def code_v03(self) -> int:
@@ -91,6 +93,7 @@ _KNOWN: Final[dict[type[A2AError], tuple[int, int, str, str]]] = {
     kind: (a2a_errors.JSON_RPC_ERROR_CODE_MAP[kind], mapping.http_code, mapping.grpc_status, mapping.reason)
     for kind, mapping in a2a_errors.A2A_ERROR_MAPPING.items()
 }
+_NAMES: Final = {mapping.reason: kind.__name__ for kind, mapping in a2a_errors.A2A_ERROR_MAPPING.items()}
 _KNOWN[a2a_errors.JSONParseError] = (PARSE_ERROR, 400, "INVALID_ARGUMENT", "PARSE_ERROR")
 
 _CANONICAL: Final[dict[int, str]] = {

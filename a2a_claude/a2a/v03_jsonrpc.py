@@ -85,7 +85,7 @@ def method_for(name: str, params: Mapping[str, Json]) -> Method | None:
 
 METHODS: Final[Mapping[str, Method]] = {
     "message/send": Method(op.SEND, _send, objects.event),
-    "message/stream": Method(op.STREAM, _send, objects.event),
+    "message/stream": Method(op.STREAM, _send, objects.event, always_streams=True),
     "tasks/get": Method(op.GET, _get, objects.task),
     "tasks/cancel": Method(op.CANCEL, _task, objects.task),
     "tasks/resubscribe": Method(op.SUBSCRIBE, _task, objects.event, always_streams=True),
