@@ -288,7 +288,7 @@ def test_no_arguments_end_in_a_traceback(sandbox: Path, command: str, arguments:
     "arguments",
     [
         ("validate", b"\xff"),
-        ("validate", b"a" * 5000),
+        *((each, b"a" * 5000) for each in ("validate", "show", "serve", "healthcheck", "doctor")),
         ("validate", "/dev/zero"),
         ("validate", "/dev/stdin"),
         ("validate", "/proc/self/mem"),

@@ -19,6 +19,7 @@ import click
 
 from a2a_claude import __version__
 from a2a_claude.commands.common import INVALID, fail
+from a2a_claude.commands.naming import agent_path
 from a2a_claude.config.agent import Agent
 
 _RUNTIME = ("a2a-sdk", "claude-agent-sdk", "falcon", "granian")
@@ -115,9 +116,8 @@ def _agent(path: str) -> Iterator[Finding]:
     from a2a_claude.config.loader import Options, load_fleet
     from a2a_claude.config.variables import lookup
 
-    named = Path("agents") / path
-    target = named if named.exists() else Path(path)
-    if not target.exists():
+    target = agent_path(path)
+    if not os.path.exists(target):
         fail(f"no agent is named {path}", "give a name in agents/, an agent's folder or its file")
     fleet = load_fleet([target], Options(None, (), os.environ))
     if len(fleet.loaded) != 1 or fleet.loaded[0].agent is None:

@@ -6,10 +6,11 @@ import http.client
 import json
 import os
 import ssl
-from pathlib import Path
 from typing import Any
 
 import click
+
+from a2a_claude.commands.naming import agent_path
 
 # As in `common`, which brings the compiler along.
 INVALID, USAGE = 1, 2
@@ -69,9 +70,8 @@ def _settings(path: str | None) -> dict[str, Any]:
     """The `server` settings of an agent. A compiled agent.json is read without the compiler, which takes its time."""
     if path is None:
         return dict(_DEFAULTS)
-    named = Path("agents") / path
-    target = named if named.exists() else Path(path)
-    if target.name == "agent.json" and target.is_file():
+    target = agent_path(path)
+    if target.name == "agent.json" and os.path.isfile(target):
         try:
             document = json.loads(target.read_bytes())
             if not document.get("extends"):

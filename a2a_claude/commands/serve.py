@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 from a2a_claude.commands.common import INVALID, USAGE, _profile, fail, report
+from a2a_claude.commands.naming import agent_path
 from a2a_claude.commands.runtime import require_runtime
 from a2a_claude.config.agent import Agent
 from a2a_claude.config.diagnostics import Diagnostic, tidy
@@ -97,9 +98,8 @@ def command(
 def _target(given: str | None) -> Path:
     if given is None:
         fail("no agent is given", "give a name in agents/, an agent's folder or its file")
-    named = Path("agents") / str(given)
-    target = named if named.exists() else Path(str(given))
-    if not target.exists():
+    target = agent_path(str(given))
+    if not os.path.exists(target):
         fail(f"no agent is named {given}", "give a name in agents/, an agent's folder or its file")
     return target
 
