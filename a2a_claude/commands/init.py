@@ -39,6 +39,8 @@ def command(name: str, agents: Path) -> None:
     except OSError as problem:
         fail(f"{place} cannot be written: {problem.strerror}", "choose another folder with --agents")
     click.echo(f"{place / 'agent.yaml'} written; check it with: a2a-claude validate {place}")
+    if not in_project:
+        click.echo(f"for editors that complete and check: a2a-claude schema --draft 7 > {place / 'agent.schema.json'}")
 
 
 def _written(text: str) -> str:
