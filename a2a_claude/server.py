@@ -21,7 +21,7 @@ from types import FrameType
 from typing import Final
 from uuid import uuid4
 
-from a2a.server.agent_execution import AgentExecutor
+from a2a.server.agent_execution.agent_executor import AgentExecutor
 
 from a2a_claude import __version__, listening
 from a2a_claude.a2a.app import App, make_app

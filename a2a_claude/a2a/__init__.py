@@ -6,3 +6,8 @@ import os
 
 # The SDK wraps its classes in spans at import time; ours are traced where the work is.
 os.environ.setdefault("OTEL_INSTRUMENTATION_A2A_SDK_ENABLED", "false")
+
+from a2a_claude.a2a.deferred import PACKAGES, defer
+
+for _package in PACKAGES:
+    defer(_package)

@@ -7,7 +7,7 @@ import contextlib
 import logging
 from functools import partial
 
-from a2a.server.agent_execution import RequestContext
+from a2a.server.agent_execution.context import RequestContext
 from a2a.server.context import ServerCallContext
 from a2a.types.a2a_pb2 import TaskState
 from a2a.utils.errors import InternalError

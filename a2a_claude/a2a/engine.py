@@ -13,7 +13,8 @@ from collections.abc import Callable
 from functools import partial
 from uuid import uuid4
 
-from a2a.server.agent_execution import AgentExecutor, RequestContext
+from a2a.server.agent_execution.agent_executor import AgentExecutor
+from a2a.server.agent_execution.context import RequestContext
 from a2a.server.context import ServerCallContext
 from a2a.server.events.event_queue import Event
 from a2a.types.a2a_pb2 import Message, SendMessageRequest, Task, TaskArtifactUpdateEvent, TaskState

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from a2a.server.agent_execution import AgentExecutor, RequestContext
+from a2a.server.agent_execution.agent_executor import AgentExecutor
+from a2a.server.agent_execution.context import RequestContext
 from a2a.server.events.event_queue import EventQueue
 
 from a2a_claude.observe.logs import bound

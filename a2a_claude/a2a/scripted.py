@@ -42,7 +42,8 @@ from collections.abc import AsyncIterator
 from typing import Any, Literal
 from uuid import uuid4
 
-from a2a.server.agent_execution import AgentExecutor, RequestContext
+from a2a.server.agent_execution.agent_executor import AgentExecutor
+from a2a.server.agent_execution.context import RequestContext
 from a2a.server.events.event_queue import Event, EventQueue
 from a2a.types.a2a_pb2 import (
     Artifact,
