@@ -40,8 +40,14 @@ class Request(falcon.asgi.Request):
     ) -> None:
         super().__init__(scope, receive, first_event=first_event, options=options)
         self.receive = receive
-        complete = first_event is not None and not first_event.get("more_body", False)
-        self.whole_body: bytes | None = first_event.get("body", b"") if first_event and complete else None
+        self.whole_body: bytes | None = None
+        if first_event is not None:
+            body = first_event.get("body", b"")
+            # A server may tell of the end in a second event: with the length that was announced there is no more.
+            if not first_event.get("more_body", False) or self._asgi_headers.get(b"content-length") == b"%d" % len(
+                body
+            ):
+                self.whole_body = body
 
 
 class Headers(Mapping[str, str]):
