@@ -10,7 +10,7 @@ import socket
 import time
 from dataclasses import dataclass
 from statistics import quantiles
-from typing import Any
+from typing import Any, cast
 
 import orjson
 
@@ -78,8 +78,7 @@ def closed_loop(port: int, sent: bytes, connections: int, seconds: float) -> Rat
         begin, busy, expected = clock(), time.process_time(), 0
         while (now := clock()) - begin < seconds:
             for key, _ in selector.select(1):
-                connection: Any = key.fileobj
-                assert isinstance(connection, socket.socket)
+                connection = cast("socket.socket", key.fileobj)
                 data = connection.recv(1 << 18)
                 if len(data) != expected or connection in parts:
                     data = parts.pop(connection, b"") + data
@@ -124,8 +123,7 @@ def streams(port: int, chunks: int, number: int, patience: float) -> Streamed:
             connection.sendall(sent)
         while tails and time.perf_counter() - begin < patience:
             for key, _ in selector.select(1):
-                connection: Any = key.fileobj
-                assert isinstance(connection, socket.socket)
+                connection = cast("socket.socket", key.fileobj)
                 data, tail = connection.recv(1 << 18), tails[connection]
                 events += (tail[-5:] + data).count(b"data: ")
                 last = time.perf_counter()
