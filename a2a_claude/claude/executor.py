@@ -1,0 +1,171 @@
+"""`ClaudeExecutor`: a2a-sdk's `AgentExecutor` over live Claude sessions."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+from uuid import uuid4
+
+from a2a.server.agent_execution.agent_executor import AgentExecutor
+from a2a.server.agent_execution.context import RequestContext
+from a2a.server.events.event_queue import EventQueue
+from a2a.types.a2a_pb2 import Message
+
+from a2a_claude.claude import translate
+from a2a_claude.claude.content import Fetch, FileUnavailable, Outputs, Prompts, outputs
+from a2a_claude.claude.results import Failure
+from a2a_claude.claude.session import ClaudeError, LiveSession, Sessions
+from a2a_claude.claude.turn import Ending, Turn
+from a2a_claude.claude.usage import Usage
+from a2a_claude.config.model import Config
+from a2a_claude.observe.redaction import Redactor
+
+logger = logging.getLogger(__name__)
+
+CANCEL_SECONDS: Final = 9.0  # the server waits ten for an executor
+LOST_TEXT: Final = "The earlier conversation of this context could not be continued: a new one has begun."
+
+Spent = Callable[[Usage], None]
+
+
+class _Running:
+    """A turn at work: set `stop` to cancel it; `ending` comes when it is quiet."""
+
+    def __init__(self) -> None:
+        self.stop = asyncio.Event()
+        self.started = time.monotonic()
+        self.ending: asyncio.Future[Ending] = asyncio.get_running_loop().create_future()
+
+    def end(self, ending: Ending) -> None:
+        if not self.ending.done():
+            self.ending.set_result(ending)
+
+
+class ClaudeExecutor(AgentExecutor):
+    """A message becomes a turn of Claude in the session of its context."""
+
+    def __init__(
+        self,
+        config: Config,
+        sessions: Sessions,
+        redactor: Redactor,
+        *,
+        fetch: Fetch | None = None,
+        spent: Spent | None = None,
+    ) -> None:
+        """`fetch` gets files by URL, where the config allows them; `spent` is told what each turn used."""
+        self._config, self._sessions, self._redactor, self._spent = config, sessions, redactor, spent
+        self._prompts = Prompts(Path(config.claude.working_directory), config.server.limits, fetch)
+        self._running: dict[str, _Running] = {}
+
+    async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
+        """One turn: submitted (for a new task), working, artifacts, the end.
+
+        Raises:
+            InvalidParamsError, ContentTypeNotSupportedError: the message cannot be taken, or its answer not be given.
+        """
+        message, task_id, context_id = context.message, context.task_id or "", context.context_id or ""
+        if message is None:
+            return
+        accepted = context.configuration.accepted_output_modes if context.configuration else ()
+        taken = outputs(accepted, structured=self._config.claude.output_format is not None)
+        self._prompts.check(message)
+        running = self._running[task_id] = _Running()
+        try:
+            if context.current_task is None:
+                await event_queue.enqueue_event(translate.submitted(task_id, context_id))
+            await event_queue.enqueue_event(translate.working())
+            ending = await self._turn(context, message, taken, event_queue, running)
+            running.end(ending)
+            if not ending.canceled:
+                await event_queue.enqueue_event(translate.ended(ending.failure, ending.metadata))
+        finally:
+            running.end(Ending(None, canceled=True))
+            del self._running[task_id]
+
+    async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
+        """Interrupts the turn of a task and publishes `canceled` when it is quiet."""
+        running = self._running.get(context.task_id or "")
+        metadata: dict[str, Any] = {}
+        if running is not None:
+            running.stop.set()
+            await asyncio.wait({running.ending}, timeout=CANCEL_SECONDS)
+            if running.ending.done():
+                metadata = running.ending.result().metadata
+        await event_queue.enqueue_event(translate.canceled(metadata))
+
+    async def _turn(
+        self, context: RequestContext, message: Message, taken: Outputs, queue: EventQueue, running: _Running
+    ) -> Ending:
+        task_id = context.task_id or ""
+        timeout = self._config.timeouts.prompt / 1000
+        deadline = running.started + timeout if timeout > 0 else None
+        try:
+            blocks = await self._prompts.blocks(message, task_id)
+            session = await self._acquire(context, running, deadline)
+        except FileUnavailable as error:
+            return Ending(Failure("file_unavailable", str(error)))
+        except ClaudeError as error:
+            logger.error("Task %s: %s\n%s", task_id, error, error.detail)
+            return Ending(Failure(error.reason, self._redactor.text(f"{error}.")))
+        if session is None:
+            if running.stop.is_set():
+                return Ending(None, canceled=True)
+            return Ending(Failure("timeout", f"Prompt timed out after {self._config.timeouts.prompt}ms."))
+        healthy = False
+        try:
+            if session.fell_back is not None:
+                await queue.enqueue_event(translate.working(LOST_TEXT, {"sessionLost": session.fell_back.reason}))
+            turn = Turn(
+                session,
+                self._config,
+                queue.enqueue_event,
+                self._redactor,
+                stop=running.stop,
+                artifact_id=self._names(context),
+                outputs=taken,
+                deadline=deadline,
+            )
+            told = session.fell_back
+            ending = await turn.run(blocks)
+            healthy = ending.healthy
+            if session.fell_back is not None and session.fell_back is not told:
+                ending.metadata["sessionLost"] = session.fell_back.reason
+            self._account(turn.usage, ending, running)
+            running.end(ending)
+            return ending
+        finally:
+            await asyncio.shield(asyncio.ensure_future(self._sessions.release(session, healthy=healthy)))
+
+    async def _acquire(self, context: RequestContext, running: _Running, deadline: float | None) -> LiveSession | None:
+        """The session of the context; None when the turn was cancelled, or its time was up, before there was one."""
+        owner = context.call_context.user.user_name
+        acquiring = asyncio.ensure_future(
+            self._sessions.acquire(context.context_id or "", owner, context.task_id or "")
+        )
+        stopping = asyncio.create_task(running.stop.wait())
+        left = None if deadline is None else max(0.0, deadline - time.monotonic())
+        try:
+            await asyncio.wait({acquiring, stopping}, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+            return acquiring.result() if acquiring.done() else None
+        finally:
+            stopping.cancel()
+            if not acquiring.done():
+                acquiring.cancel()
+
+    def _account(self, usage: Usage, ending: Ending, running: _Running) -> None:
+        ending.metadata["usage"] = usage.metadata(int((time.monotonic() - running.started) * 1000))
+        if self._spent is not None:
+            self._spent(usage)
+
+    def _names(self, context: RequestContext) -> Callable[[int], str]:
+        """Ids of the rounds' artifacts. A task that goes on has some already."""
+        task = context.current_task
+        before = sum(each.name == "response" for each in task.artifacts) if task is not None else 0
+        if not self._config.features.stream_artifact_chunks:
+            return lambda _round: f"response-{uuid4()}"
+        return lambda number: f"response-{context.task_id}-{before + number}"

@@ -1,0 +1,111 @@
+"""`Response`: the answer of one round as one artifact, in pieces or whole.
+
+Deltas are joined for up to `SECONDS` or `CHARACTERS`, redacted across their borders, and published. The first piece
+makes the artifact, the others append, the last one closes it, on every ending. Text that the API had to begin again
+replaces what was told of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+from a2a.types.a2a_pb2 import Artifact, Part, TaskArtifactUpdateEvent
+
+from a2a_claude.observe.redaction import Redactor, StreamRedactor
+
+SECONDS: Final = 0.08
+CHARACTERS: Final = 256
+
+Publish = Callable[[TaskArtifactUpdateEvent], Awaitable[None]]
+
+
+class Response:
+    """One artifact. `told` is whether anything was published of it; `closed` that its last piece was."""
+
+    def __init__(self, artifact_id: str, publish: Publish, redactor: Redactor, seconds: float = SECONDS) -> None:
+        self._id, self._publish, self._redactor, self._seconds = artifact_id, publish, redactor, seconds
+        self._stream = StreamRedactor(redactor)
+        self._text = ""  # all of it, as Claude wrote it
+        self._mark = 0  # where the message that is being written begins
+        self._waiting = ""  # redacted, not told yet
+        self._replaces = True  # the next piece makes the artifact, or makes it anew
+        self._timer: asyncio.TimerHandle | None = None
+        self._flushing: asyncio.Task[None] | None = None
+        self._lock = asyncio.Lock()
+        self.told = self.closed = False
+
+    @property
+    def text(self) -> str:
+        """What was added so far, not redacted."""
+        return self._text
+
+    def begin_message(self) -> None:
+        """A message of the model begins."""
+        self._mark = len(self._text)
+
+    async def add(self, text: str, *, block: bool = False) -> None:
+        """More of the answer; `block` when it begins a new block, which is set apart from the text before it."""
+        if not text or self.closed:
+            return
+        if block and self._text and not self._text.endswith("\n"):
+            text = f"\n\n{text}"
+        self._text += text
+        self._waiting += self._stream.feed(text)
+        if len(self._waiting) >= CHARACTERS:
+            await self._flush()
+        elif self._waiting and self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(self._seconds, self._due)
+
+    def abandon_message(self) -> None:
+        """The API's stream broke: what was written of this message does not count, it comes again."""
+        if len(self._text) == self._mark or self.closed:
+            return
+        kept = self._text[: self._mark]
+        self._text, self._stream = kept, StreamRedactor(self._redactor)
+        self._waiting = self._stream.feed(kept)
+        self._replaces = True
+
+    async def close(self, parts: Sequence[Part] = ()) -> None:
+        """The last piece, with `parts` at its end. Nothing is published of an artifact that was never begun."""
+        self._stop_timer()
+        self._waiting += self._stream.finish()
+        if self.closed or not (self.told or self._waiting or parts):
+            self.closed = True
+            return
+        await self._flush(parts, last=True)
+
+    async def whole(self, text: str, parts: Sequence[Part] = ()) -> None:
+        """All of it at once, for a round of which nothing was streamed."""
+        self._text = text
+        self._waiting = self._redactor.answer(text)
+        self._stream = StreamRedactor(self._redactor)
+        await self.close(parts)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _due(self) -> None:
+        self._timer = None
+        self._flushing = asyncio.create_task(self._flush_quietly())
+
+    async def _flush_quietly(self) -> None:
+        # A store that refuses this piece refuses the next one too, and that one is awaited by the turn.
+        with contextlib.suppress(Exception):
+            await self._flush()
+
+    async def _flush(self, parts: Sequence[Part] = (), *, last: bool = False) -> None:
+        self._stop_timer()
+        async with self._lock:
+            text, self._waiting = self._waiting, ""
+            if self.closed or not (text or parts or last):
+                return
+            append, self._replaces = not self._replaces, False
+            self.told, self.closed = True, last
+            content = [Part(text=text)] if text or not parts else []
+            artifact = Artifact(artifact_id=self._id, name="response", parts=[*content, *parts])
+            await self._publish(TaskArtifactUpdateEvent(artifact=artifact, append=append, last_chunk=last))
