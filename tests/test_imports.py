@@ -77,7 +77,7 @@ def test_each_room_imports_only_what_its_place_in_the_house_allows() -> None:
 
 @pytest.mark.parametrize("room", ["a2a", "claude", "config", "targets", "compiler", "commands", "cli"])
 def test_only_the_runtime_rooms_name_runtime_packages(room: str) -> None:
-    """`a2a` may name Falcon, Granian and a2a-sdk, `claude` the Claude SDK and a2a-sdk, the compiler's rooms none of them."""
+    """`a2a` may name Falcon, Granian and a2a-sdk, `claude` a2a-sdk and the Claude SDK, the compiler none of them."""
     allowed = {"a2a": {"a2a", "falcon", "granian"}, "claude": {"claude_agent_sdk", "a2a"}}.get(room, set())
     modules = [PACKAGE / f"{room}.py", *(PACKAGE / room).rglob("*.py")]
     named = {

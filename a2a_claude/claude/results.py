@@ -137,6 +137,8 @@ def _error(frame: Frame, seen: Seen, subtype: str, terminal: str, details: Mappi
         return _failure(reason.pop(), details)
     if subtype == "success" or terminal == "api_error":
         known = _ERRORS.get(seen.error or "")
+        if known == "api_unavailable":  # an overloaded API is said to be a failing server
+            known = _of_status(frame.get("api_error_status")) or known
         found = known or _of_status(frame.get("api_error_status")) or ("api_error" if terminal == "api_error" else None)
         if found:
             return _failure(found, details)

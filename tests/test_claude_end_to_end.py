@@ -1,0 +1,159 @@
+"""From an A2A caller to the API and back: the server's lifecycle, the executor, the real CLI, an API on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+from base64 import b64decode
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from a2a.types.a2a_pb2 import Part
+
+from a2a_claude.a2a.lifecycle import Lifecycle
+from a2a_claude.claude.executor import ClaudeExecutor
+from a2a_claude.claude.sessions import Pool
+from a2a_claude.observe.redaction import Redactor
+from tests.claude_support import make_processes, require_cli
+from tests.fake_anthropic_api import FakeAPI, directive
+from tests.lifecycle import Caller, asynchronous, request, serving, state, texts
+
+PNG = b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")
+SLOW = "python3 -c 'import time; time.sleep(30)'"
+
+
+@asynccontextmanager
+async def served(
+    folder: Path, config: dict[str, Any] | None = None, **how: Any
+) -> AsyncIterator[tuple[Lifecycle, FakeAPI]]:
+    require_cli()
+
+    api = FakeAPI().start()
+    processes = make_processes(folder, api, config, **how)
+    pool = Pool(processes)
+    try:
+        async with serving(ClaudeExecutor(processes.config, pool, Redactor())) as lifecycle:
+            yield lifecycle, api
+    finally:
+        await pool.shutdown(5)
+        api.shutdown()
+
+
+def bash(command: str, **more: Any) -> dict[str, Any]:
+    return {"tools": [{"name": "Bash", "input": {"command": command, "description": "d", **more}}]}
+
+
+@asynchronous
+async def test_a_turn_and_its_follow_up_answer_in_one_session(tmp_path: Path) -> None:
+    async with served(tmp_path) as (lifecycle, api):
+        caller = Caller(lifecycle)
+        task = await caller.task(directive(bash("echo from the tool"), {"text": "first"}), context_id="c")
+        assert (state(task), texts(task)) == ("completed", ["first"])
+        usage = task["metadata"]["usage"]
+        assert usage["outputTokens"] > 0
+        assert usage["costUsd"] > 0
+        again = await caller.task(directive({"text": "second"}), context_id="c")
+        assert texts(again) == ["second"]
+        assert 0 < again["metadata"]["usage"]["costUsd"] < usage["costUsd"]
+        assert "from the tool" in str(api.messages[-1]["body"]["messages"])
+
+
+@asynchronous
+async def test_a_stream_that_the_api_cuts_is_told_once_and_whole(tmp_path: Path) -> None:
+    text = "words of a long answer " * 40
+    async with served(tmp_path, {"features": {"streamArtifactChunks": True}}) as (lifecycle, _):
+        for turn in ({"text": text, "chunks": 20}, {"text": text, "chunks": 20, "cut": 1}):
+            events = [each async for each in Caller(lifecycle).stream(directive(turn))]
+            updates = [each["artifactUpdate"] for each in events if "artifactUpdate" in each]
+            said = ""
+            for each in updates:
+                said = said * each.get("append", False) + "".join(part["text"] for part in each["artifact"]["parts"])
+            assert said.strip() == text.strip()
+            assert len({each["artifact"]["artifactId"] for each in updates}) == 1
+            assert [each.get("lastChunk", False) for each in updates] == [False] * (len(updates) - 1) + [True]
+            assert state(events[-1]["statusUpdate"]) == "completed"
+
+
+@pytest.mark.parametrize(
+    ("turn", "reason"),
+    [
+        ({"status": 401}, "authentication_failed"),
+        ({"status": 429}, "rate_limit"),
+        ({"status": 500}, "api_unavailable"),
+        ({"status": 529}, "overloaded"),
+        ({"text": "no", "stop_reason": "refusal"}, "refusal"),
+        ({"text": ""}, "empty_result"),
+    ],
+)
+def test_a_failure_of_the_api_is_a_failed_task_with_its_reason(
+    tmp_path: Path, turn: dict[str, Any], reason: str
+) -> None:
+    @asynchronous
+    async def run() -> None:
+        async with served(tmp_path) as (lifecycle, _):
+            caller = Caller(lifecycle)
+            task = await caller.task(directive(turn), context_id="c")
+            assert (state(task), task["metadata"]["reason"]) == ("failed", reason)
+            assert texts(await caller.task(directive({"text": "again"}), context_id="c")) == ["again"]
+
+    run()
+
+
+@asynchronous
+async def test_cancel_in_a_tool_ends_it_and_the_context_goes_on(tmp_path: Path) -> None:
+    async with served(tmp_path) as (lifecycle, _):
+        caller = Caller(lifecycle)
+        begun = tmp_path / "workspace" / "begun"
+        task = await caller.task(directive(bash(f"touch begun; {SLOW}")), context_id="c", return_immediately=True)
+        while not begun.exists():
+            await asyncio.sleep(0.05)
+        assert state(await caller.cancel(task["id"])) == "canceled"
+        assert texts(await caller.task(directive({"text": "next"}), context_id="c")) == ["next"]
+
+
+@asynchronous
+async def test_a_task_waits_for_its_background_work(tmp_path: Path) -> None:
+    work = bash("python3 -c 'import time; time.sleep(1)'; echo built", run_in_background=True)
+    async with served(tmp_path) as (lifecycle, _):
+        task = await Caller(lifecycle).task(directive(work, {"text": "building"}, {"text": "built"}))
+        assert state(task) == "completed"
+        assert texts(task)[0] == "building"
+        assert len(task["artifacts"]) == 2
+        assert task["metadata"]["backgroundTasks"] == []
+
+
+@asynchronous
+async def test_work_of_a_type_that_does_not_hold_is_named_and_ended(tmp_path: Path) -> None:
+    work = bash("python3 -m http.server 0", run_in_background=True)
+    async with served(tmp_path, claude={"background": {"hold": ["local_agent"]}}) as (lifecycle, _):
+        task = await Caller(lifecycle).task(directive(work, {"text": "serving"}))
+        assert (state(task), texts(task)) == ("completed", ["serving"])
+        [left] = task["metadata"]["backgroundTasks"]
+        assert (left["type"], left["stopped"]) == ("local_bash", True)
+
+
+@asynchronous
+async def test_images_and_files_reach_the_model(tmp_path: Path) -> None:
+    asked = request(directive({"text": "seen"}))
+    asked.message.parts.append(Part(raw=PNG, media_type="image/png"))
+    asked.message.parts.append(Part(raw=b"%PDF", filename="paper.pdf"))
+    async with served(tmp_path) as (lifecycle, api):
+        caller = Caller(lifecycle)
+        await lifecycle.send(asked, caller.context)
+        content = str(api.messages[-1]["body"]["messages"])
+        assert "image/png" in content
+        assert "paper.pdf" in content
+
+
+@asynchronous
+async def test_structured_output_comes_as_data(tmp_path: Path) -> None:
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    config = {"outputFormat": {"type": "json_schema", "schema": schema}}
+    async with served(tmp_path, claude=config) as (lifecycle, _):
+        given = {"tools": [{"name": "StructuredOutput", "input": {"n": 5}}]}
+        task = await Caller(lifecycle).task(directive(given, {"text": "done"}))
+        assert task["artifacts"][0]["parts"][-1]["data"] == {"n": 5}
+        plain = await Caller(lifecycle).task(directive({"text": "just text"}))
+        assert (state(plain), plain["metadata"]["reason"]) == ("failed", "structured_output_missing")
