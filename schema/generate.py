@@ -87,8 +87,8 @@ def is_class(body: Json) -> bool:
 
 def value_map(body: Json) -> Json | None:
     """The schema of the values of a free-form mapping, None when the mapping is passed through as it is."""
-    for pattern, value in body.get("patternProperties", {}).items():
-        if pattern != ANNOTATION:
+    for value in body.get("patternProperties", {}).values():
+        if value:  # annotations have an empty schema
             return dict(value)
     extra = body.get("additionalProperties")
     return extra if isinstance(extra, dict) and "properties" not in body else None
@@ -126,9 +126,9 @@ def python_type(schema: Json, node: Json) -> tuple[str, str]:
         return class_name(name), f"{class_name(name)}.load({{}})"
     if kinds == ["object"] and (value := value_map(body)):
         inner, made = python_type(schema, value)
-        return f"Mapping[str, {inner}]", (
-            "named({})" if made == "{}" else f"{{{{key: {made.format('each')} for key, each in named({{}}).items()}}}}"
-        )
+        chosen = "named" if ANNOTATION in body["patternProperties"] else "foreign"
+        every = f"{{{{key: {made.format('each')} for key, each in {chosen}({{}}).items()}}}}"
+        return f"Mapping[str, {inner}]", f"{chosen}({{}})" if made == "{}" else every
     if kinds == ["object"]:
         return "Mapping[str, Any]", "{}"
     return "Any", "{}"
@@ -144,6 +144,11 @@ def model(schema: Json) -> str:
         "from collections.abc import Mapping",
         "from dataclasses import dataclass",
         "from typing import Any, Literal",
+        "",
+        "",
+        "def foreign(mapping: Mapping[str, Any]) -> dict[str, Any]:",
+        '    """The entries of a mapping with keys of others, such as HTTP headers: `x-…` is no annotation there."""',
+        '    return {key: value for key, value in mapping.items() if not key.startswith("$")}',
         "",
         "",
         "def named(mapping: Mapping[str, Any]) -> dict[str, Any]:",

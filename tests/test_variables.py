@@ -10,6 +10,7 @@ import pytest
 from a2a_claude.config import variables
 from a2a_claude.config.diagnostics import Diagnostic
 from a2a_claude.config.loader import Loaded, load_fleet
+from a2a_claude.config.model import McpServerHttp
 from a2a_claude.config.variables import lookup, resolve_document
 
 COMMAND = "mcp:\n  a: {type: stdio, command: "
@@ -179,3 +180,30 @@ def test_one_final_line_break_of_a_file_is_dropped_and_nothing_else(
 @pytest.mark.parametrize("file", ["/nothing/here", "/", "a\0b"])
 def test_a_file_that_cannot_be_read_gives_way_to_the_environment(file: str, run_secrets: Path) -> None:
     assert lookup({"NAME_FILE": file, "NAME": "x"})("NAME") == "x"
+
+
+def test_a_header_that_begins_with_x_is_a_header_and_no_annotation(tmp_path: Path) -> None:
+    path = tmp_path / "agents" / "a" / "agent.yaml"
+    path.parent.mkdir(parents=True)
+    path.write_text(
+        "claude: {allowedTools: [mcp__issues__*]}\n"
+        'mcp: {issues: {type: http, url: "https://a.example/", headers: {x-api-key: "${ISSUES_KEY}"}}}\n'
+        'events: {transport: http, httpUrl: "https://b.example/", httpHeaders: {x-auth: "${EVENTS_KEY}"}}\n'
+    )
+    (agent,) = load_fleet([path]).agents
+    assert [each.name for each in agent.variables] == ["EVENTS_KEY", "ISSUES_KEY"]
+    assert agent.config.events.http_headers == {"x-auth": "${EVENTS_KEY}"}
+    issues = agent.config.mcp["issues"]
+    assert isinstance(issues, McpServerHttp)
+    assert issues.headers == {"x-api-key": "${ISSUES_KEY}"}
+
+
+def test_memory_that_is_left_out_is_not_in_the_compiled_agent(tmp_path: Path) -> None:
+    path = tmp_path / "agents" / "a" / "agent.yaml"
+    path.parent.mkdir(parents=True)
+    path.write_text(
+        "claude: {settingSources: [project]}\nmemory: {instructions: gone.md, skills: [gone, /srv/skills/a]}\n"
+    )
+    (agent,) = load_fleet([path]).agents
+    assert agent.config.memory.instructions is None
+    assert agent.config.memory.skills == ("/srv/skills/a",)

@@ -8,6 +8,11 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 
+def foreign(mapping: Mapping[str, Any]) -> dict[str, Any]:
+    """The entries of a mapping with keys of others, such as HTTP headers: `x-…` is no annotation there."""
+    return {key: value for key, value in mapping.items() if not key.startswith("$")}
+
+
 def named(mapping: Mapping[str, Any]) -> dict[str, Any]:
     """The entries of a mapping without its annotations (`x-…`, `$comment`, `$schema`)."""
     return {key: value for key, value in mapping.items() if not key.startswith(("x-", "$"))}
@@ -446,7 +451,7 @@ class ApprovalRule:
         """From a checked document with its defaults filled in."""
         return cls(
             tool=data["tool"],
-            argument=named(data["argument"]),
+            argument=foreign(data["argument"]),
             decision=data["decision"],
         )
 
@@ -663,7 +668,7 @@ class Events:
             stored=data["stored"],
             http_url=data.get("httpUrl"),
             http_timeout=data["httpTimeout"],
-            http_headers=named(data["httpHeaders"]),
+            http_headers=foreign(data["httpHeaders"]),
         )
 
 
@@ -1152,7 +1157,7 @@ class McpServerHttp:
         return cls(
             type=data["type"],
             url=data["url"],
-            headers=named(data["headers"]),
+            headers=foreign(data["headers"]),
             enabled=data["enabled"],
             startup_timeout_sec=data.get("startupTimeoutSec"),
             tool_timeout_sec=data.get("toolTimeoutSec"),

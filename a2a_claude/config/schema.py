@@ -64,6 +64,8 @@ class Shape:
         """The shape of the value under `key`, None when the schema says nothing of it."""
         if (found := self.properties.get(key)) is not None:
             return found
+        if self.extra is not None and not self.properties and not key.startswith("$"):
+            return self.extra  # names of others, such as HTTP headers: those that begin with x- are no annotations
         if is_annotation(key):
             return None
         for pattern, shape in self.patterns:

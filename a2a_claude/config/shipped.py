@@ -31,8 +31,18 @@ def ship(root: Node, document: dict[str, Any], limit: Path) -> tuple[dict[str, P
         memory["instructions"] = _file(path, node, limit, files, diagnostics)
     skills = memory.get("skills")
     if isinstance(skills, list):
-        memory["skills"] = [_skill(root, index, each, limit, files, diagnostics) for index, each in enumerate(skills)]
+        places = [_skill(root, index, each, limit, files, diagnostics) for index, each in enumerate(skills)]
+        memory["skills"] = [each for each in places if not _is_left_out(each, files)]
+    if _is_left_out(memory.get("instructions"), files):
+        del memory["instructions"]
     return files, diagnostics
+
+
+def _is_left_out(place: Any, files: dict[str, Path]) -> bool:
+    """Whether a place in the compiled agent holds nothing."""
+    if not isinstance(place, str) or not place.startswith("memory/"):
+        return False
+    return not any(each == place or each.startswith(f"{place}/") for each in files)
 
 
 def _text_at(root: Node, path: tuple[str | int, ...]) -> Node | None:
