@@ -35,6 +35,7 @@ from a2a_claude.a2a.sse import Streams
 from a2a_claude.a2a.ssrf import Guard
 from a2a_claude.a2a.tokens import TokenError
 from a2a_claude.config.agent import Agent
+from a2a_claude.config.variables import secret_paths
 from a2a_claude.listening import ListenError
 from a2a_claude.observe.metrics import Metrics
 from a2a_claude.sd_notify import Notifier
@@ -48,9 +49,17 @@ DRAIN_MARGIN: Final = 6.0
 STREAM_SECONDS: Final = 1.5
 CLOSE_SECONDS: Final = 2.0
 FLUSH_SECONDS: Final = 4.0
+CLAUDE_SECONDS: Final = 3.0
 HARD_MARGIN: Final = 14.0
 
 STOPPED, FAILED = 0, 1
+
+_TOKEN_TYPES: Final = {
+    "inputTokens": "input",
+    "outputTokens": "output",
+    "cacheReadInputTokens": "cache_read",
+    "cacheCreationInputTokens": "cache_creation",
+}
 
 
 class StartError(Exception):
@@ -66,10 +75,10 @@ class Place:
 
 
 class Server:
-    """One agent, served by `executor` until a signal comes."""
+    """One agent, served by `executor` until a signal comes; by Claude when that is None."""
 
     def __init__(
-        self, agent: Agent, executor: AgentExecutor, place: Place, variables: Mapping[str, str] = os.environ
+        self, agent: Agent, executor: AgentExecutor | None, place: Place, variables: Mapping[str, str] = os.environ
     ) -> None:
         """`agent` has its references resolved; `variables` is where keys and tokens that it names are looked up."""
         self._agent, self._executor, self._place, self._variables = agent, executor, place, variables
@@ -102,8 +111,9 @@ class Server:
             store = await self._open_store()
             stack.push_async_callback(store.close)
             guard = Guard(config.push)
+            executor = self._executor = self._executor or self._claude(store, stack, environ)
             handler = Lifecycle(
-                Observed(self._executor, self._metrics.turns.observe),
+                Observed(executor, self._metrics.turns.observe),
                 store,
                 config.server.limits,
                 streaming=config.agent_card.streaming,
@@ -177,6 +187,34 @@ class Server:
         chain = [observation, *make_edge(agent.config.server, self._variables)]
         legacy = agent.config.server.legacy_protocol
         return make_app(agent, handler, middleware=chain, routes=routes, legacy=legacy, environment=self._variables)
+
+    def _claude(self, store: Store, stack: contextlib.AsyncExitStack, environ: Mapping[str, str]) -> AgentExecutor:
+        from a2a_claude.claude.service import open_service  # takes a second, which a scripted server does without
+        from a2a_claude.claude.session import OptionsError
+
+        agent, metrics = self._agent, self._metrics
+
+        def spent(tokens: Mapping[str, int], cost: float | None) -> None:
+            for kind, count in tokens.items():
+                metrics.tokens.add(_TOKEN_TYPES[kind], by=count)
+            metrics.cost.add(by=cost or 0.0)
+
+        try:
+            service = open_service(
+                agent.config,
+                self._place.state / "claude",
+                self._variables.get,
+                store,
+                inherited=environ,
+                secrets=[value for name in agent.secrets if (value := self._variables.get(name))],
+                hidden=secret_paths(environ, agent.secrets),
+                spent=lambda usage: spent(usage.tokens, usage.cost),
+            )
+        except OptionsError as error:
+            raise StartError(str(error)) from error
+        stack.push_async_callback(service.pool.shutdown, CLAUDE_SECONDS)
+        metrics.read("a2a_claude_processes", "Processes of Claude, by what they do.", service.stats, ("state",))
+        return service.executor
 
     async def _push(self, handler: Lifecycle, store: Store, guard: Guard, stack: contextlib.AsyncExitStack) -> None:
         from a2a_claude.a2a.push import PushSender  # with an HTTP client, which most agents do without

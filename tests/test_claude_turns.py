@@ -132,7 +132,7 @@ FAILED: list[tuple[str, dict[str, Any], list[Frame], str]] = [
     ("success that is an error", {**API, "api_error_status": 500}, [], "api_unavailable"),
     ("401", {**API, "api_error_status": 401}, [], "authentication_failed"),
     ("529", {**API, "api_error_status": 529}, [], "overloaded"),
-    ("529, said otherwise", {**API, "api_error_status": 529}, [{**assistant(""), "error": "server_error"}], "overloaded"),
+    ("529, again", {**API, "api_error_status": 529}, [{**assistant(""), "error": "server_error"}], "overloaded"),
     ("error of the message", {**API}, [{**assistant("no"), "error": "billing_error"}], "billing_error"),
     ("no status", {**API}, [], "api_error"),
     ("too long", {**BAD, "terminal_reason": "prompt_too_long"}, [], "prompt_too_long"),

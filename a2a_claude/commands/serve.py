@@ -25,7 +25,7 @@ from a2a_claude.config.variables import lookup, resolve_document
 
 logger = logging.getLogger(__name__)
 
-EXECUTORS = ("scripted", "scripted-working")
+EXECUTORS = ("claude", "scripted", "scripted-working")
 # What only Claude needs: a scripted agent runs without its variables.
 _OF_CLAUDE = frozenset({"claude", "events", "mcp", "memory", "session", "subAgents"})
 # Flag -> config path, and whether the value may hold references (then its dollars are doubled: a flag is literal).
@@ -46,7 +46,9 @@ _FLAGS: dict[str, tuple[str, bool]] = {
 @click.argument("path", required=False, type=click.Path())
 @click.option("--config", "-c", type=click.Path(), help="Config file: the same as PATH.")
 @click.option("--agent-json", type=click.Path(), help="The same, and wins over --config.")
-@click.option("--executor", metavar="NAME", help="What answers: scripted needs no API key, and is for trying it out.")
+@click.option(
+    "--executor", metavar="NAME", default="claude", help="claude (the default), or scripted, which needs no API key."
+)
 @click.option("--port", "-p", type=click.IntRange(0, 65535), help="server.port; 0 takes a free one.")
 @click.option("--hostname", help="server.hostname, the address to listen on.")
 @click.option("--advertise-host", help="server.advertiseHost, the host in the card.")
@@ -64,7 +66,7 @@ def command(
     path: str | None,
     config: str | None,
     agent_json: str | None,
-    executor: str | None,
+    executor: str,
     port: int | None,
     state_dir: str | None,
     profile: str | None,
@@ -79,20 +81,18 @@ def command(
     if path and (config or agent_json):
         raise click.UsageError("give the agent as PATH or by --config, not both")
     target = _target(path or agent_json or config)
-    if executor is None:
-        fail("this version serves no Claude yet", "a2a-claude serve PATH --executor scripted runs without it")
     if executor not in EXECUTORS:
-        fail(f"no executor is named {executor}", f"there is {' and '.join(EXECUTORS)}")
+        fail(f"no executor is named {executor}", f"there is {', '.join(EXECUTORS)}")
     require_runtime()
     chosen = tuple(_as_settings(flags)) + ((f"server.port={port}",) if port else ())
     loaded, found = _load(target, Options(profile, (*settings, *chosen), os.environ))
     find = lookup(os.environ)
-    agent, problems = resolved(loaded, find, without=_OF_CLAUDE)
+    agent, problems = resolved(loaded, find, without=frozenset() if executor == "claude" else _OF_CLAUDE)
     found = [*found, *problems]
     if agent is None or any(each.severity == "error" for each in found):
         report(found, "text", strict=False)
         raise SystemExit(INVALID)
-    raise SystemExit(_run(agent, str(executor), _state(state_dir, agent), port, find, found))
+    raise SystemExit(_run(agent, executor, _state(state_dir, agent), port, find, found))
 
 
 def _target(given: str | None) -> Path:
@@ -182,7 +182,8 @@ def _run(
     from a2a_claude.server import Place, Server, StartError
 
     async def serve() -> int:
-        does = Scripted("working" if executor == "scripted-working" else "completed")
+        scripted = Scripted("working" if executor == "scripted-working" else "completed")
+        does = None if executor == "claude" else scripted
         return await Server(agent, does, Place(state, port), Variables(find)).run()
 
     try:

@@ -81,6 +81,12 @@ def lookup(environ: Mapping[str, str]) -> Callable[[str], str | None]:
     return find
 
 
+def secret_paths(environ: Mapping[str, str], names: Iterable[str]) -> list[Path]:
+    """Where `lookup` finds secrets of these names: folders, and the files that `NAME_FILE` names."""
+    folders = [Path(environ["CREDENTIALS_DIRECTORY"])] if environ.get("CREDENTIALS_DIRECTORY") else []
+    return [*folders, RUN_SECRETS, *(Path(environ[f"{name}_FILE"]) for name in names if environ.get(f"{name}_FILE"))]
+
+
 def resolve_document(
     document: Mapping[str, Any], mentions: Iterable[Mention], find: Callable[[str], str | None]
 ) -> tuple[dict[str, Any], list[Diagnostic]]:
