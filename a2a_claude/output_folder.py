@@ -85,10 +85,19 @@ class Folder:
         staging = tempfile.mkdtemp(prefix=_STAGING, dir=self.path)
         try:
             _stage(os.path.join(staging, MANIFEST), manifest)
-            staged = {path: _stage(f"{staging}/{number}", data) for number, (path, data) in enumerate(wanted.items())}
+            # A new agent's folder is staged as it will be, and moved as one.
+            new = {name for name in map(_agent, wanted) if not os.path.lexists(os.path.join(self.path, name))}
+            for parent in {os.path.dirname(path) for path in wanted}:
+                os.makedirs(os.path.join(staging if _agent(parent) in new else self.path, parent), exist_ok=True)
+            staged = {}
+            for number, (path, data) in enumerate(wanted.items()):
+                if _agent(path) in new:
+                    _stage(os.path.join(staging, path), data)
+                else:
+                    staged[path] = _stage(f"{staging}/{number}", data)
             staged[MANIFEST] = _stage(os.path.join(staging, "last"), manifest)
-            for parent in {os.path.dirname(path) for path in staged}:
-                os.makedirs(os.path.join(self.path, parent), exist_ok=True)
+            for name in new:
+                os.rename(os.path.join(staging, name), os.path.join(self.path, name))
             for path, file in staged.items():
                 os.replace(file, os.path.join(self.path, path))
             for path in removed:
@@ -153,6 +162,11 @@ def _is_ours(path: str) -> bool:
     """Whether a compile can have made a file at `path`."""
     name, *below = path.split("/")
     return AGENT_NAME.match(name) is not None and bool(below) and not {"", ".", ".."} & {*below} and path.isprintable()
+
+
+def _agent(path: str) -> str:
+    """The agent that a path in the output folder belongs to."""
+    return path.split("/", 1)[0]
 
 
 def _stage(name: str, data: bytes) -> str:
