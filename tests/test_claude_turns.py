@@ -7,12 +7,17 @@ import json
 from typing import Any
 
 import pytest
+from a2a.types.a2a_pb2 import Part
 from a2a.utils.errors import ContentTypeNotSupportedError, InvalidParamsError
 
+from a2a_claude.claude.content import Fetched
 from a2a_claude.claude.session import ClaudeStartFailed, FellBack
-from tests.claude_turns import STREAMING, background, event, room, streamed, system
+from a2a_claude.claude.turn import Turn
+from a2a_claude.observe.redaction import Redactor
+from tests.claude_turns import STREAMING, OneSession, background, event, room, streamed, system
 from tests.fake_transport import Frame, assistant, init, result
-from tests.lifecycle import Caller, asynchronous, state, texts, until
+from tests.lifecycle import Caller, asynchronous, request, state, texts, until
+from tests.support import make_agent
 
 INJECTED: dict[str, Any] = {"uuids": (), "origin": {"kind": "task-notification"}}
 SCHEMA = {"claude": {"outputFormat": {"type": "json_schema", "schema": {"type": "object"}}}}
@@ -465,3 +470,45 @@ async def test_a_stopped_server_interrupts_its_turns_and_gives_the_session_back(
         await served.lifecycle.drain(0)
         assert reason(await caller.get(task["id"])) == "server_stopped"
         assert len(served.sessions.released) == 1
+
+
+@asynchronous
+async def test_a_held_task_ends_when_its_work_is_over_and_claude_says_no_more() -> None:
+    frames = [init(), background(("b1", "local_bash")), result("started"), background()]
+    sessions = OneSession((frames,))
+    session = await sessions.acquire("c", "", "t")
+    published: list[Any] = []
+
+    async def publish(each: Any) -> None:
+        published.append(each)
+
+    turn = Turn(
+        session,
+        make_agent().config,
+        publish,
+        Redactor(),
+        stop=asyncio.Event(),
+        artifact_id=lambda number: f"a{number}",
+        settle_seconds=0.01,
+    )
+    ending = await turn.run([{"type": "text", "text": "go"}])
+    assert (ending.failure, ending.healthy, ending.metadata) == (None, True, {"backgroundTasks": []})
+    assert len(published) == 2
+    await sessions.shutdown(1)
+
+
+@asynchronous
+async def test_a_file_that_does_not_come_does_not_outlast_the_prompt_timeout() -> None:
+    async def fetch(url: str, most: int) -> Fetched:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    config = {"server": {"limits": {"fetchFileUrls": True}}, "timeouts": {"prompt": 50}}
+    async with room(config=config, fetch=fetch) as served:
+        asked = request("see")
+        asked.message.parts.append(Part(url="https://example.org/a.txt"))
+        caller = Caller(served.lifecycle)
+        await served.lifecycle.send(asked, caller.context)
+        [task] = (await caller.list())["tasks"]
+        assert (state(task), reason(task)) == ("failed", "timeout")
+        assert served.sessions.released == []

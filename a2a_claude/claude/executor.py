@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from uuid import uuid4
 
 from a2a.server.agent_execution.agent_executor import AgentExecutor
@@ -16,7 +16,7 @@ from a2a.server.events.event_queue import EventQueue
 from a2a.types.a2a_pb2 import Message
 
 from a2a_claude.claude import translate
-from a2a_claude.claude.content import Fetch, FileUnavailable, Outputs, Prompts, outputs
+from a2a_claude.claude.content import Block, Fetch, FileUnavailable, Outputs, Prompts, outputs
 from a2a_claude.claude.results import Failure
 from a2a_claude.claude.session import ClaudeError, LiveSession, Sessions
 from a2a_claude.claude.turn import Ending, Turn
@@ -29,6 +29,7 @@ logger = logging.getLogger(__name__)
 CANCEL_SECONDS: Final = 9.0  # the server waits ten for an executor
 LOST_TEXT: Final = "The earlier conversation of this context could not be continued: a new one has begun."
 
+T = TypeVar("T")
 Spent = Callable[[Usage], None]
 
 
@@ -105,17 +106,17 @@ class ClaudeExecutor(AgentExecutor):
         timeout = self._config.timeouts.prompt / 1000
         deadline = running.started + timeout if timeout > 0 else None
         try:
-            blocks = await self._prompts.blocks(message, task_id)
-            session = await self._acquire(context, running, deadline)
+            prepared = await _unless_stopped(self._prepare(context, message), running, deadline)
         except FileUnavailable as error:
             return Ending(Failure("file_unavailable", str(error)))
         except ClaudeError as error:
             logger.error("Task %s: %s\n%s", task_id, error, error.detail)
             return Ending(Failure(error.reason, self._redactor.text(f"{error}.")))
-        if session is None:
+        if prepared is None:
             if running.stop.is_set():
                 return Ending(None, canceled=True)
             return Ending(Failure("timeout", f"Prompt timed out after {self._config.timeouts.prompt}ms."))
+        blocks, session = prepared
         healthy = False
         try:
             if session.fell_back is not None:
@@ -141,21 +142,12 @@ class ClaudeExecutor(AgentExecutor):
         finally:
             await asyncio.shield(asyncio.ensure_future(self._sessions.release(session, healthy=healthy)))
 
-    async def _acquire(self, context: RequestContext, running: _Running, deadline: float | None) -> LiveSession | None:
-        """The session of the context; None when the turn was cancelled, or its time was up, before there was one."""
+    async def _prepare(self, context: RequestContext, message: Message) -> tuple[list[Block], LiveSession]:
+        """The prompt, and the session of the context."""
+        task_id = context.task_id or ""
+        blocks = await self._prompts.blocks(message, task_id)
         owner = context.call_context.user.user_name
-        acquiring = asyncio.ensure_future(
-            self._sessions.acquire(context.context_id or "", owner, context.task_id or "")
-        )
-        stopping = asyncio.create_task(running.stop.wait())
-        left = None if deadline is None else max(0.0, deadline - time.monotonic())
-        try:
-            await asyncio.wait({acquiring, stopping}, timeout=left, return_when=asyncio.FIRST_COMPLETED)
-            return acquiring.result() if acquiring.done() else None
-        finally:
-            stopping.cancel()
-            if not acquiring.done():
-                acquiring.cancel()
+        return blocks, await self._sessions.acquire(context.context_id or "", owner, task_id)
 
     def _account(self, usage: Usage, ending: Ending, running: _Running) -> None:
         ending.metadata["usage"] = usage.metadata(int((time.monotonic() - running.started) * 1000))
@@ -169,3 +161,15 @@ class ClaudeExecutor(AgentExecutor):
         if not self._config.features.stream_artifact_chunks:
             return lambda _round: f"response-{uuid4()}"
         return lambda number: f"response-{context.task_id}-{before + number}"
+
+
+async def _unless_stopped(work: Coroutine[Any, Any, T], running: _Running, deadline: float | None) -> T | None:
+    """What `work` gives; None when the turn was cancelled, or its time was up, before that."""
+    working, stopping = asyncio.create_task(work), asyncio.create_task(running.stop.wait())
+    left = None if deadline is None else max(0.0, deadline - time.monotonic())
+    try:
+        await asyncio.wait({working, stopping}, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+        return working.result() if working.done() else None
+    finally:
+        stopping.cancel()
+        working.cancel()
