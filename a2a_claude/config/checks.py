@@ -5,64 +5,19 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import urlsplit
 
-from a2a_claude.config.diagnostics import Diagnostic, Span, error, note, warning
-from a2a_claude.config.node import Entry, Node, Path, dotted
-from a2a_claude.config.schema import is_annotation
+from a2a_claude.config.diagnostics import Diagnostic, error, note, warning
+from a2a_claude.config.node import Node, dotted
+from a2a_claude.config.view import View
 
 Found = Iterator[Diagnostic]
-T = TypeVar("T")
 RESERVED_MCP_SERVER = "a2a-subagents"
 _MODELS = re.compile(
     r"(?:[\w.:/@-]+[./])?claude-[a-z0-9.@:-]+(?:\[1m\])?|(?:sonnet|opus|haiku|opusplan|default|inherit)(?:\[1m\])?"
 )
 _WRITING_TOOLS = ("Write", "Edit", "NotebookEdit", "Bash")
-_FULL_SHA = re.compile(r"[0-9a-f]{40}\Z")
-
-
-class View:
-    """A document with its positions, for rules that must not stumble over values of the wrong type."""
-
-    def __init__(self, root: Node, document: Any) -> None:
-        self.root = root
-        self.document = document
-
-    def get(self, kind: type[T], *path: str | int) -> T | None:
-        """The value at `path` when it is of type `kind`."""
-        value = self.document
-        for step in path:
-            try:
-                value = value[step]
-            except (KeyError, IndexError, TypeError):
-                return None
-        return value if isinstance(value, kind) and not (kind is int and isinstance(value, bool)) else None
-
-    def mapping(self, *path: str | int) -> dict[str, Any]:
-        """The mapping at `path` without annotations; empty when there is none."""
-        return {key: each for key, each in (self.get(dict, *path) or {}).items() if not is_annotation(key)}
-
-    def strings(self, *path: str | int) -> list[str]:
-        """The strings of the list at `path`."""
-        return [each for each in self.get(list, *path) or [] if isinstance(each, str)]
-
-    def span(self, *path: str | int) -> Span:
-        """Where the value at `path`, or the nearest thing above it, is written."""
-        return self._near(path)[0]
-
-    def key(self, *path: str | int) -> Span:
-        """Where the key at `path`, or the nearest thing above it, is written."""
-        return self._near(path)[1]
-
-    def _near(self, path: Path) -> tuple[Span, Span]:
-        for end in range(len(path), 0, -1):
-            found = self.root.find(path[:end])
-            if isinstance(found, Entry):
-                return found.node.span, found.key.span
-            if found is not None:
-                return found.span, found.span
-        return self.root.span, self.root.span
 
 
 def check(root: Node, document: Any) -> list[Diagnostic]:
