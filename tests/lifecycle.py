@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-from a2a.auth.user import User
 from a2a.server.agent_execution import AgentExecutor, RequestContext
 from a2a.server.context import ServerCallContext
 from a2a.server.events.event_queue import EventQueue
@@ -30,6 +29,7 @@ from a2a.types.a2a_pb2 import (
     TaskStatusUpdateEvent,
 )
 
+from a2a_claude.a2a.auth import Principal
 from a2a_claude.a2a.lifecycle import Lifecycle
 from a2a_claude.a2a.scripted import Scripted
 from a2a_claude.config.model import Limits
@@ -70,21 +70,6 @@ async def serving(
     finally:
         await lifecycle.drain(drain)
         await store.close()
-
-
-class Principal(User):
-    """An authenticated caller."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    @property
-    def is_authenticated(self) -> bool:
-        return True
-
-    @property
-    def user_name(self) -> str:
-        return self._name
 
 
 class Caller:

@@ -11,6 +11,7 @@ import math
 import os
 import resource
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
@@ -23,7 +24,7 @@ Labels = tuple[str, ...]
 Sample = tuple[str, Labels, Sequence[str], float]
 
 
-class Metric:
+class Metric(ABC):
     """A family of series: `name`, what it means, and the names of its labels."""
 
     kind = "gauge"
@@ -31,9 +32,9 @@ class Metric:
     def __init__(self, name: str, description: str, labels: Labels = ()) -> None:
         self.name, self.description, self.labels = name, description, labels
 
+    @abstractmethod
     def samples(self) -> Iterator[Sample]:
         """Suffix of the name, names and values of the labels, and the number, of each line."""
-        raise NotImplementedError
 
 
 class Counter(Metric):
