@@ -11,20 +11,20 @@ import json
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, cast
 
 from claude_agent_sdk import AgentDefinition, CanUseTool, ClaudeAgentOptions
-from claude_agent_sdk.types import SystemPromptCustom, SystemPromptPreset, ThinkingConfig
+from claude_agent_sdk.types import McpSdkServerConfig, SystemPromptCustom, SystemPromptPreset, ThinkingConfig
 
-from a2a_claude.claude.environment import KEPT_FOR_MCP, Environment
+from a2a_claude.claude.environment import Environment
+from a2a_claude.claude.mcp import disabled_tools, enabled, mcp_json
 from a2a_claude.claude.session import OptionsError
 from a2a_claude.config.model import (
     Claude,
     ClaudeAgent,
     Config,
-    McpServerStdio,
     ThinkingAdaptive,
     ThinkingDisabled,
 )
@@ -38,12 +38,16 @@ _RULE: Final = re.compile(r"[^\s,()]+(?:\((?P<inner>.*)\))?", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """How one process starts: the session it resumes, the paths that its tools may not read, what listens to it."""
+    """How one process starts: the session it resumes, the paths that its tools may not read, what listens to it.
+
+    `servers` are MCP servers in this process (`create_sdk_mcp_server`), by name.
+    """
 
     resume: str | None = None
     denied: tuple[str, ...] = ()
     stderr: Callable[[str], None] | None = None
     ask: CanUseTool | None = None
+    servers: Mapping[str, McpSdkServerConfig] = field(default_factory=dict)
 
 
 def options(config: Config, environment: Environment, folder: Path, start: Start = Start()) -> ClaudeAgentOptions:
@@ -58,6 +62,9 @@ def options(config: Config, environment: Environment, folder: Path, start: Start
     claude = config.claude
     check(claude)
     prompt, extra = _prompt(claude, folder)
+    if enabled(config.mcp):
+        # Beside `mcp_servers`, which the SDK writes into argv: the CLI takes the flag more than once.
+        extra["mcp-config"] = str(_write(folder / "mcp.json", json.dumps(mcp_json(config.mcp))))
     schema = claude.output_format.schema if claude.output_format else None
     if schema is not None and len(json.dumps(schema)) > _MAX_ARGUMENT:
         raise OptionsError(f"claude.outputFormat.schema is longer than {_MAX_ARGUMENT >> 10} KiB")
@@ -72,7 +79,7 @@ def options(config: Config, environment: Environment, folder: Path, start: Start
         output_format={"type": "json_schema", "schema": dict(schema)} if schema is not None else None,
         permission_mode=claude.permission_mode,
         allowed_tools=_rules(claude.allowed_tools, "claude.allowedTools"),
-        disallowed_tools=_rules([*claude.disallowed_tools, *_disabled_tools(config)], "claude.disallowedTools"),
+        disallowed_tools=_rules([*claude.disallowed_tools, *disabled_tools(config.mcp)], "claude.disallowedTools"),
         system_prompt=prompt,
         extra_args=extra,
         setting_sources=list(claude.setting_sources),
@@ -82,7 +89,7 @@ def options(config: Config, environment: Environment, folder: Path, start: Start
         add_dirs=list(claude.additional_directories),
         agents={name: _agent(each) for name, each in claude.agents.items()} or None,
         skills=_skills(claude.skills),
-        mcp_servers=_mcp(config, folder),
+        mcp_servers=dict(start.servers),
         strict_mcp_config=True,
         include_partial_messages=config.features.stream_artifact_chunks,
         max_buffer_size=MAX_LINE,
@@ -189,33 +196,6 @@ def _sandbox(configured: Mapping[str, Any], denied: tuple[str, ...]) -> dict[str
         filesystem["denyRead"] = [*filesystem.get("denyRead", []), *denied]
         sandbox["filesystem"] = filesystem
     return sandbox
-
-
-def _mcp(config: Config, folder: Path) -> dict[str, Any] | str:
-    servers: dict[str, Any] = {}
-    for name, server in config.mcp.items():
-        if not server.enabled:
-            continue
-        if isinstance(server, McpServerStdio):
-            kept = {KEPT_FOR_MCP: " ".join(server.env)} if server.env else {}
-            servers[name] = {
-                "type": "stdio",
-                "command": server.command,
-                "args": list(server.args),
-                "env": {**server.env, **kept},
-            }
-        else:
-            servers[name] = {"type": "http", "url": server.url, "headers": dict(server.headers)}
-    return str(_write(folder / "mcp.json", json.dumps({"mcpServers": servers}))) if servers else {}
-
-
-def _disabled_tools(config: Config) -> list[str]:
-    return [
-        f"mcp__{name}__{tool}"
-        for name, server in config.mcp.items()
-        if server.enabled
-        for tool in server.disabled_tools or ()
-    ]
 
 
 def _agent(agent: ClaudeAgent) -> AgentDefinition:
