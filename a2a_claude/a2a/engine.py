@@ -28,6 +28,7 @@ from a2a.utils.errors import (
 from a2a_claude.a2a import events
 from a2a_claude.a2a.errors import invalid_params
 from a2a_claude.a2a.live import LiveTask, Step
+from a2a_claude.a2a.sideband import Sideband
 from a2a_claude.a2a.subscribers import Subscriber
 from a2a_claude.a2a.tasks import Tasks
 from a2a_claude.a2a.turn import Turn, TurnQueue, committed
@@ -42,8 +43,15 @@ logger = logging.getLogger(__name__)
 class Engine:
     """Turns of an executor over the tasks of a store. `history_limit` caps the history an executor is given."""
 
-    def __init__(self, executor: AgentExecutor, store: Store, turns: Turns, history_limit: int) -> None:
-        self.executor, self.store, self.turns = executor, store, turns
+    def __init__(
+        self,
+        executor: AgentExecutor,
+        store: Store,
+        turns: Turns,
+        history_limit: int,
+        sideband: Sideband = Sideband(),  # noqa: B008 (frozen)
+    ) -> None:
+        self.executor, self.store, self.turns, self.sideband = executor, store, turns, sideband
         self.history_limit = history_limit
         self.stopping = False
         self.running: set[Turn] = set()
@@ -212,6 +220,8 @@ class Engine:
                 if not live.stored:
                     return self._reply(turn, event)
                 event = events.completed(event)
+            if isinstance(event, TaskArtifactUpdateEvent) and not self.sideband.stored and self.sideband.takes(event):
+                return self._tell(live, event, turn)
             step = self._apply(live, event, turn)
         except ValueError as error:
             raise InvalidAgentResponseError(f"The agent published what JSON cannot say: {error}") from error
@@ -227,7 +237,8 @@ class Engine:
             if described:
                 return step
         if isinstance(event, TaskArtifactUpdateEvent):
-            return step.then(live.add_artifact(event))
+            extension = self.sideband.extension if self.sideband.takes(event) else ""
+            return step.then(live.add_artifact(event, extension=extension))
         if isinstance(event, Task):
             for artifact in event.artifacts:
                 step.then(live.add_artifact(TaskArtifactUpdateEvent(artifact=artifact, last_chunk=True)))
@@ -238,6 +249,19 @@ class Engine:
         if turn:
             turn.pending = False
         return step
+
+    def _tell(self, live: LiveTask, event: TaskArtifactUpdateEvent, turn: Turn | None) -> asyncio.Future[None]:
+        """Tells streams of what the task does not keep, after the events that are still to be committed."""
+        if turn and not live.stored:
+            turn.spoke = True
+            self._commit(live, self._create(turn))
+        if any(each.wants(self.sideband.extension) for each in live.subscribers):
+            record = live.aside(event, extension=self.sideband.extension)
+            if live.undelivered is None:
+                self.deliver(live, [record])
+            else:
+                live.undelivered.append(record)
+        return _nothing()
 
     def _create(self, turn: Turn, task: Task | None = None) -> Step:
         live = turn.live
@@ -271,6 +295,7 @@ class Engine:
             step.changes.insert(0, live.insert())
         if not step.changes:
             return _nothing()
+        live.undelivered = step.records
         live.written = self.store.write(step.changes, partial(self.deliver, live, step.records))
         live.written.add_done_callback(partial(self._written, live))
         return live.written
@@ -284,7 +309,10 @@ class Engine:
         """Hands committed events out."""
         for record in records:
             for subscriber in live.subscribers:
-                subscriber.put(record)
+                if subscriber.wants(record.extension):
+                    subscriber.put(record)
+            if record.aside:
+                continue
             for observer in self.observers:
                 try:
                     observer(record)
@@ -294,6 +322,8 @@ class Engine:
                 self._finish(live)
             elif record.state in INTERRUPTED and record.state != record.previous and live.running:
                 live.running.settle(None)
+        if live.undelivered is records:
+            live.undelivered = None
 
     def _finish(self, live: LiveTask) -> None:
         for turn in list(live.turns):

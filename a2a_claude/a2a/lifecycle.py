@@ -45,6 +45,7 @@ from a2a_claude.a2a.endings import Endings
 from a2a_claude.a2a.engine import Engine
 from a2a_claude.a2a.push_configs import PushConfigs
 from a2a_claude.a2a.queries import Queries, last_messages
+from a2a_claude.a2a.sideband import Sideband
 from a2a_claude.a2a.subscribers import Subscriber
 from a2a_claude.a2a.turn import Turn, committed
 from a2a_claude.a2a.turns import Turns
@@ -80,11 +81,12 @@ class Lifecycle(RequestHandler):
         extended_card: bool = False,
         make_extended_card: Callable[[ServerCallContext], AgentCard] | None = None,
         check_url: Callable[[str], Awaitable[None]] | None = None,
+        sideband: Sideband = Sideband(),  # noqa: B008 (frozen)
     ) -> None:
         """`check_url` vets a webhook's URL at registration and raises InvalidParamsError."""
         turns = Turns(limits.max_concurrent_tasks, limits.max_queued_tasks)
         self.store = store
-        self._engine = Engine(executor, store, turns, limits.max_history_length)
+        self._engine = Engine(executor, store, turns, limits.max_history_length, sideband)
         self._endings = Endings(self._engine)
         self._queries = Queries(store, limits.max_history_length)
         self._push = PushConfigs(
@@ -169,7 +171,7 @@ class Lifecycle(RequestHandler):
             owner = _owner(context)
             history = self._queries.history(params.configuration, "configuration.historyLength")
             push = await self._inline_push(params, context)
-            subscriber = Subscriber()
+            subscriber = Subscriber(context.requested_extensions)
             turn = self._engine.begin(params, context, owner, subscriber=subscriber, push=push)
             try:
                 if turn.follow_up:
@@ -190,7 +192,7 @@ class Lifecycle(RequestHandler):
         with _store_errors():
             owner = _owner(context)
             live = self._engine.tasks.find(params.id, owner)
-            subscriber = Subscriber()
+            subscriber = Subscriber(context.requested_extensions)
             self._engine.tasks.join(live, subscriber)
             try:
                 record = self._queries.snapshot(live.id, owner, self._queries.history_limit)

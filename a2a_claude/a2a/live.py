@@ -69,6 +69,7 @@ class LiveTask:
         self.subscribers: list[Subscriber] = []
         self.canceling: asyncio.Task[None] | None = None
         self.written: asyncio.Future[None] | None = None
+        self.undelivered: list[EventRecord] | None = None  # records of the last write, until they are handed out
 
     @classmethod
     def new(cls, key: int, context_id: str, owner: str, now: int) -> LiveTask:
@@ -147,27 +148,36 @@ class LiveTask:
         step.records.append(self._record("statusUpdate", json, previous=previous))
         return step
 
-    def add_artifact(self, event: TaskArtifactUpdateEvent) -> Step:
+    def add_artifact(self, event: TaskArtifactUpdateEvent, *, extension: str = "") -> Step:
         """A new artifact, its replacement, or more parts of it.
 
         `append` to an artifact that does not exist makes it: clients are told the same (`append` is left out), since
-        they would drop the chunk.
+        they would drop the chunk. Only streams that activated `extension` are told.
         """
+        artifact = event.artifact
+        append = event.append and artifact.artifact_id in self._artifacts
+        json, parts = self._artifact_update(event, append=append)
+        rows = self._append(artifact, parts) if append else self._put_artifact(artifact, parts)
+        return Step(rows, [self._record("artifactUpdate", json, previous=self.state, extension=extension)])
+
+    def aside(self, event: TaskArtifactUpdateEvent, *, extension: str) -> EventRecord:
+        """An artifact that streams are told of, those that activated `extension`, and that the task does not keep."""
+        json, _ = self._artifact_update(event, append=event.append)
+        return self._record("artifactUpdate", json, previous=self.state, extension=extension, aside=True)
+
+    def _artifact_update(self, event: TaskArtifactUpdateEvent, *, append: bool) -> tuple[bytes, bytes]:
         artifact = event.artifact
         if not artifact.artifact_id:
             raise InvalidAgentResponseError("An artifact needs an artifactId")
-        append = event.append and artifact.artifact_id in self._artifacts
         parts = codec.parts(artifact.parts)
-        metadata = b',"metadata":%b' % dumps(codec.struct(event.metadata)) if event.HasField("metadata") else b""
-        rows = self._append(artifact, parts) if append else self._put_artifact(artifact, parts)
         json = b'%b,"artifact":%b%b%b%b}' % (
             self._ids,
             codec.artifact(dumps(codec.artifact_head(artifact)), [parts]),
             b',"append":true' if append else b"",
             b',"lastChunk":true' if event.last_chunk else b"",
-            metadata,
+            b',"metadata":%b' % dumps(codec.struct(event.metadata)) if event.HasField("metadata") else b"",
         )
-        return Step(rows, [self._record("artifactUpdate", json, previous=self.state)])
+        return json, parts
 
     def _append(self, artifact: Artifact, parts: bytes) -> list[Change]:
         position, head = self._artifacts[artifact.artifact_id]
@@ -240,7 +250,9 @@ class LiveTask:
         self.seq += 1
         return self.seq
 
-    def _record(self, kind: Kind, json: bytes, *, previous: int) -> EventRecord:
+    def _record(
+        self, kind: Kind, json: bytes, *, previous: int, extension: str = "", aside: bool = False
+    ) -> EventRecord:
         return EventRecord(
             kind,
             json,
@@ -253,4 +265,6 @@ class LiveTask:
             self.state,
             previous,
             self.pushes > 0,
+            extension,
+            aside,
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Set
 
 from a2a.utils.errors import InternalError
 
@@ -20,13 +21,19 @@ class Subscriber:
     InternalError, so that a client knows to subscribe again instead of missing events silently.
     """
 
-    def __init__(self, limit: int = LIMIT) -> None:
+    def __init__(self, extensions: Set[str] = frozenset(), limit: int = LIMIT) -> None:
+        """`extensions` are those that the stream's request activated."""
         self._records: deque[Record] = deque()
         self._limit = limit
+        self._extensions = extensions
         self._ended = False
         self._error: Exception | None = None
         self._reader: asyncio.Future[None] | None = None
         self.after = -1  # the number of the last change that the reader has already seen in a snapshot
+
+    def wants(self, extension: str) -> bool:
+        """Whether records of this extension (empty: of none) are for this stream."""
+        return not extension or extension in self._extensions
 
     def put(self, record: Record) -> None:
         """Hands an event over; never waits."""
@@ -52,7 +59,7 @@ class Subscriber:
         while True:
             while self._records:
                 record = self._records.popleft()
-                if not isinstance(record, EventRecord) or record.seq > self.after:
+                if not isinstance(record, EventRecord) or record.aside or record.seq > self.after:
                     return record
             if self._ended:
                 if self._error:

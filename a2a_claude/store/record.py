@@ -42,7 +42,9 @@ class EventRecord(Record):
 
     `key` is the task's number in the store, `seq` counts the task's changes upwards (with gaps). `state` and `previous`
     are numbers of `TaskState`, equal when the event does not change it; `previous` is 0 for a new task. `pushes` tells
-    whether the task has push configs at all, so that a sender need not look.
+    whether the task has push configs at all, so that a sender need not look. Only streams whose request activated
+    `extension` get it, if it has one. What is told `aside` is no change of the task: it is not stored, and its `seq` is
+    that of the change before it.
     """
 
     key: int = 0
@@ -53,3 +55,5 @@ class EventRecord(Record):
     state: int = 0
     previous: int = 0
     pushes: bool = False
+    extension: str = ""
+    aside: bool = False
