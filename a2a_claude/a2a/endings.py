@@ -15,7 +15,7 @@ from a2a.utils.errors import InternalError
 from a2a_claude.a2a import events
 from a2a_claude.a2a.engine import Engine, stopping
 from a2a_claude.a2a.live import LiveTask
-from a2a_claude.a2a.turn import TurnQueue, committed
+from a2a_claude.a2a.turn import Turn, TurnQueue, committed
 from a2a_claude.store import StoreError
 from a2a_claude.store.sqlite import milliseconds
 
@@ -94,17 +94,12 @@ class Endings:
             else:
                 for subscriber in live.subscribers:
                     subscriber.end()
+        # A turn that waits for an answer gets none any more.
+        await self._stop_turns([turn for turn in engine.running if turn.place.paused])
         workers = {turn.worker for turn in engine.running if turn.worker}
         if workers:
             await asyncio.wait(workers, timeout=seconds)
-        for turn in list(engine.running):
-            if turn.live.stored:
-                self._stop(turn.live)
-        for turn in list(engine.running):
-            # The end of the task reaches its streams before the end of the turn closes them.
-            with contextlib.suppress(StoreError):
-                await committed(turn.live.written)
-            turn.stop()
+        await self._stop_turns(list(engine.running))
         if pending := {turn.worker for turn in engine.running if turn.worker}:
             await asyncio.wait(pending, timeout=STOP_GRACE)
         for live in engine.tasks:
@@ -114,6 +109,16 @@ class Endings:
                 subscriber.end()
         for repair in self._repairs:
             repair.cancel()
+
+    async def _stop_turns(self, turns: list[Turn]) -> None:
+        for turn in turns:
+            if turn.live.stored:
+                self._stop(turn.live)
+        for turn in turns:
+            # The end of the task reaches its streams before the end of the turn closes them.
+            with contextlib.suppress(StoreError):
+                await committed(turn.live.written)
+            turn.stop()
 
     def _stop(self, live: LiveTask) -> None:
         self._engine.publish(live, events.failed("server_stopped", "The server was stopped"), None)

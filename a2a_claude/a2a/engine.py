@@ -26,6 +26,7 @@ from a2a.utils.errors import (
 )
 
 from a2a_claude.a2a import events
+from a2a_claude.a2a.answering import answering
 from a2a_claude.a2a.errors import invalid_params
 from a2a_claude.a2a.live import LiveTask, Step
 from a2a_claude.a2a.sideband import Sideband
@@ -52,6 +53,7 @@ class Engine:
         sideband: Sideband = Sideband(),  # noqa: B008 (frozen)
     ) -> None:
         self.executor, self.store, self.turns, self.sideband = executor, store, turns, sideband
+        self._answering = answering(executor)
         self.history_limit = history_limit
         self.stopping = False
         self.running: set[Turn] = set()
@@ -70,7 +72,8 @@ class Engine:
         push: PushConfig | None = None,
         visible: bool = False,
     ) -> Turn:
-        """Accepts a message: its turn starts now or is queued. Nothing waits in here, so the order is that of arrival.
+        """Accepts a message: its turn starts now or is queued, or a paused turn takes it for the answer. Nothing waits
+        in here, so the order is that of arrival.
 
         A new task whose turn starts now is not stored until the executor says its first word, so that an agent may
         answer with a bare Message; with `visible`, or when it must wait, it is stored as `submitted`.
@@ -97,6 +100,8 @@ class Engine:
         except ValueError as error:
             raise invalid_params(("message", str(error))) from error
         turn = Turn(live, params, context, subscriber=subscriber, push=push)
+        if turn.follow_up and self._answers(turn):
+            return self._go_on(turn, document)
         turn.place = self.turns.take((owner, live.context_id), partial(self._start, turn))
         live.turns.append(turn)
         if subscriber:
@@ -108,6 +113,23 @@ class Engine:
         elif visible or not turn.place.running:
             turn.ready = self._commit(live, self._create(turn))
         return turn
+
+    def _answers(self, turn: Turn) -> bool:
+        live = turn.live
+        if self._answering is None or live.running is None:
+            return False
+        return self._answering.answer(RequestContext(turn.context, turn.params, live.id, live.context_id))
+
+    def _go_on(self, answer: Turn, document: bytes) -> Turn:
+        """The running turn has taken a message, and goes on with it."""
+        live = answer.live
+        assert live.running is not None  # noqa: S101 (it took the message)
+        live.running.answers.append(answer)
+        if answer.subscriber:
+            live.subscribers.append(answer.subscriber)
+        live.pushes += answer.push is not None
+        answer.ready = self._commit(live, self._with_push(answer, live.accept(document, waits=False)))
+        return answer
 
     def keep(self, task: asyncio.Task[None]) -> None:
         """Holds work that no request waits for: the event loop itself holds tasks weakly."""
@@ -245,9 +267,11 @@ class Engine:
             if event.status.state in (0, live.state) and not event.status.HasField("message"):
                 return step
         assert not isinstance(event, Message)  # noqa: S101 (publish has made a status of it)
-        step.then(live.set_status(event, milliseconds(), first_word=bool(turn and turn.pending)))
+        paused = event.status.state in INTERRUPTED and self._answering is not None and self._answering.waits(live.id)
+        step.then(live.set_status(event, milliseconds(), first_word=bool(turn and turn.pending), paused=paused))
         if turn:
             turn.pending = False
+            (self.turns.pause if paused else self.turns.resume)(turn.place)
         return step
 
     def _tell(self, live: LiveTask, event: TaskArtifactUpdateEvent, turn: Turn | None) -> asyncio.Future[None]:
@@ -320,8 +344,8 @@ class Engine:
                     logger.exception("Task %s: an observer of its events failed", live.id)
             if record.last:
                 self._finish(live)
-            elif record.state in INTERRUPTED and record.state != record.previous and live.running:
-                live.running.settle(None)
+            elif record.state in INTERRUPTED and record.kind != "artifactUpdate" and live.running:
+                (live.running.end if live.paused else live.running.settle)(None)
         if live.undelivered is records:
             live.undelivered = None
 

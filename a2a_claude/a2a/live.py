@@ -57,6 +57,7 @@ class LiveTask:
         self.pending, self.seq = row.pending, row.seq
         self.stored = stored
         self.pushes = pushes
+        self.paused = False  # its turn waits for an answer
         self.broken = False  # the store refused a change of it
         self._status = row.status
         self._said = loads(row.status).get("message") if row.status else None
@@ -112,13 +113,16 @@ class LiveTask:
         """A message of this task as it is stored; ValueError when JSON cannot say it."""
         return dumps(self._message(message))
 
-    def accept(self, message: bytes) -> Step:
-        """A further message of the user (`document`): it joins the history, after what the agent said last."""
+    def accept(self, message: bytes, *, waits: bool = True) -> Step:
+        """A further message of the user (`document`): it joins the history, after what the agent said last.
+
+        `waits` for a turn of its own.
+        """
         step = Step(self._move_said())
         status = loads(self._status)
         status.pop("message", None)
         self._status = dumps(status)
-        self.pending += 1
+        self.pending += waits
         step.changes.append(changes.add_message(self.key, self._next(), message))
         step.changes.append(self._set_status())
         return step
@@ -126,10 +130,15 @@ class LiveTask:
     def heard(self) -> Step:
         """A turn ended without a word: its message no longer waits."""
         self.pending -= 1
-        return Step([changes.set_pending(self.key, self.pending)])
+        return Step([changes.set_pending(self.key, self._unsettled)])
 
-    def set_status(self, event: TaskStatusUpdateEvent | Task, now: int, *, first_word: bool) -> Step:
-        """A new status; `first_word` when it is the first of a follow-up's turn. Its metadata joins the task's."""
+    def set_status(
+        self, event: TaskStatusUpdateEvent | Task, now: int, *, first_word: bool, paused: bool = False
+    ) -> Step:
+        """A new status; `first_word` when it is the first of a follow-up's turn. Its metadata joins the task's.
+
+        `paused`: the turn goes on when it is answered, so that a restart has to fail the task.
+        """
         status = event.status
         metadata = codec.struct(event.metadata) if event.HasField("metadata") else None
         updated = max(now, self.updated)
@@ -140,6 +149,7 @@ class LiveTask:
         if metadata:
             self._metadata.update(metadata)
         self.pending = 0 if self.terminal else self.pending - first_word
+        self.paused = paused
         change = self._set_status()
         if self.stored:
             step.changes.append(change)
@@ -224,8 +234,12 @@ class LiveTask:
     def _set_status(self) -> Change:
         metadata = dumps(self._metadata) if self._metadata else b""
         return changes.set_status(
-            self.key, self.state, self._status, metadata, self.pending, self.updated, self._next()
+            self.key, self.state, self._status, metadata, self._unsettled, self.updated, self._next()
         )
+
+    @property
+    def _unsettled(self) -> int:
+        return self.pending + self.paused
 
     def insert(self) -> Change:
         """The row of a task that had none."""
@@ -239,7 +253,7 @@ class LiveTask:
             self.state,
             self._status,
             metadata,
-            self.pending,
+            self._unsettled,
             self.created,
             self.updated,
             self.seq,

@@ -25,11 +25,12 @@ A message that says nothing special is answered at once: `completed`, with its t
 | `size` | characters in a chunk (16) |
 | `delay` | seconds before each chunk and before the end (0) |
 | `working` | say `working` first (true when there are chunks or a delay) |
+| `asks` | pause so many times in `input-required` until a message with the taskId answers (0) |
 | `end` | how it ends (completed), see below |
 
 `end` is `completed`, `failed`, `rejected`, `input-required` or `auth-required`; or `working`: return without an end;
 `hang`: wait until cancelled; `raise`: fail with an exception; `message`: answer with a bare Message; `silent`: return
-without a word.
+without a word. A message `later` to a paused turn is a follow-up with a turn of its own, `wrong` is refused.
 
 `Scripted(otherwise="working")` leaves every other message's task `working`, as the older kits (branch `main`, tag
 `0.3.0.beta4`) want it.
@@ -55,6 +56,7 @@ from a2a.types.a2a_pb2 import (
     TaskStatus,
     TaskStatusUpdateEvent,
 )
+from a2a.utils.errors import InvalidParamsError
 from google.protobuf.struct_pb2 import Struct, Value
 
 from a2a_claude.store.codec import struct
@@ -76,14 +78,42 @@ class Scripted(AgentExecutor):
 
     def __init__(self, otherwise: Literal["completed", "working"] = "completed") -> None:
         self._otherwise = otherwise
+        self._asked: dict[str, asyncio.Future[str]] = {}
 
     async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
         """One turn."""
         message = context.message
         if message is None:
             return
+        if "script" in message.metadata:
+            script = struct(message.metadata)["script"]
+            for number in range(int(script.get("asks", 0))):
+                await self._ask(context.task_id or "", number + 1, event_queue)
         async for event in self._script(message, context.get_user_input()):
             await event_queue.enqueue_event(event)
+
+    async def _ask(self, task_id: str, number: int, event_queue: EventQueue) -> None:
+        answer = self._asked[task_id] = asyncio.get_running_loop().create_future()
+        try:
+            await event_queue.enqueue_event(_status("input-required", f"Question {number}"))
+            text = await answer
+        finally:
+            del self._asked[task_id]
+        await event_queue.enqueue_event(_status("working", f"You said {text}"))
+
+    def waits(self, task_id: str) -> bool:
+        """Whether the task's script asks."""
+        return task_id in self._asked
+
+    def answer(self, context: RequestContext) -> bool:
+        """What a script that asks gets."""
+        asked, text = self._asked.get(context.task_id or ""), context.get_user_input()
+        if asked is None or text == "later":
+            return False
+        if text == "wrong" or asked.done():
+            raise InvalidParamsError("This is not an answer")
+        asked.set_result(text)
+        return True
 
     async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
         """Publishes `canceled`."""

@@ -27,7 +27,8 @@ class Turn:
     `answer` is what a blocking SendMessage waits for: a Message, or None for "read the task". `ready` is the commit of
     what the client is told before the executor speaks, if anything. `pending` is true while a follow-up's turn has not
     set a status, `spoke` once it has published anything, `replied` once that was a bare Message. `stopped` marks a
-    turn that the server cancelled.
+    turn that the server cancelled. `answers` are messages that this turn took while it was paused: each is answered
+    when the turn pauses again, or is over.
     """
 
     place: Place
@@ -45,12 +46,15 @@ class Turn:
         self.subscriber, self.push = subscriber, push
         self.follow_up = self.pending = live.stored
         self.spoke = self.replied = self.stopped = False
+        self.answers: list[Turn] = []
         self.ready: asyncio.Future[None] | None = None
         self.worker: asyncio.Task[None] | None = None
         self.answer: asyncio.Future[Record | None] = asyncio.get_running_loop().create_future()
 
     def settle(self, answer: Record | Exception | None) -> None:
         """Answers whoever waits; the first answer counts."""
+        for each in self.answers:
+            each.settle(answer)
         if self.answer.done():
             return
         if isinstance(answer, Exception):
@@ -60,10 +64,12 @@ class Turn:
             self.answer.set_result(answer)
 
     def end(self, error: Exception | None = None) -> None:
-        """Answers, and ends the stream of this turn."""
+        """Answers, and ends the streams of this turn's messages."""
         self.settle(error)
-        if self.subscriber:
-            self.subscriber.end(error)
+        for each in (self, *self.answers):
+            if each.subscriber:
+                each.subscriber.end(error)
+        self.answers.clear()
 
     def stop(self) -> None:
         """Cancels the executor's coroutine; the turn is over when that has ended."""

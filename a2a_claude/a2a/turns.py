@@ -27,15 +27,16 @@ class Overloaded(InternalError):
 
 
 class Place:
-    """A turn's place: waiting, running, or over."""
+    """A turn's place: waiting, running (some of the time paused), or over."""
 
-    __slots__ = ("arrival", "context", "running", "start", "withdrawn")
+    __slots__ = ("arrival", "context", "paused", "running", "start", "withdrawn")
 
     def __init__(self, context: Hashable, start: Callable[[], None], arrival: int) -> None:
         self.context = context
         self.start = start
         self.arrival = arrival
         self.running = False
+        self.paused = False
         self.withdrawn = False
 
     def __lt__(self, other: Place) -> bool:
@@ -43,7 +44,7 @@ class Place:
 
 
 class Turns:
-    """`running_limit` turns at a time, `queue_limit` more may wait."""
+    """`running_limit` turns at a time, `queue_limit` more may wait. `running` leaves paused ones out."""
 
     def __init__(self, running_limit: int, queue_limit: int) -> None:
         self._running_limit = running_limit
@@ -88,9 +89,22 @@ class Turns:
         """No turn starts any more."""
         self._running_limit = 0
 
+    def pause(self, place: Place) -> None:
+        """A running turn waits for its caller: a turn of another context may run meanwhile."""
+        if not place.paused:
+            place.paused = True
+            self.running -= 1
+            self._start_ready()
+
+    def resume(self, place: Place) -> None:
+        """It goes on at once, even when as many as may run do so already: it has waited long enough."""
+        if place.paused:
+            place.paused = False
+            self.running += 1
+
     def leave(self, place: Place) -> None:
         """A running turn is over: the next one starts."""
-        self.running -= 1
+        self.running -= not place.paused
         self._next_of(place.context)
         self._start_ready()
 
