@@ -8,6 +8,7 @@ requests, so sessions, resumes and forks may run side by side. Requests without 
 |---|---|
 | `thinking`, `text` | such a block |
 | `tools` | `[{"name", "input", "id"?}]`, tool_use blocks |
+| `find` | names and regular expressions: in `tools` a name becomes what its expression finds in the request |
 | `chunks`, `delay` | text in so many deltas, seconds after each |
 | `pre_delay`, `hang` | seconds before the first byte; seconds after `message_start` |
 | `status`, `error`, `error_type`, `fail_times`, `retry_after` | an HTTP error, for the first so many attempts |
@@ -39,8 +40,9 @@ _ERRORS = {
 
 
 def directive(*turns: dict[str, Any]) -> str:
-    """Text to put into a prompt."""
-    return f"<<FAKE {json.dumps({'turns': turns})} FAKE>>"
+    """Text to put into a prompt; a turn may have another directive in it, for a sub-agent."""
+    text = json.dumps({"turns": turns}).replace("<<", r"\u003c<").replace(">>", r">\u003e")
+    return f"<<FAKE {text} FAKE>>"
 
 
 def _scripted(body: dict[str, Any]) -> tuple[dict[str, Any], str]:
@@ -54,6 +56,14 @@ def _scripted(body: dict[str, Any]) -> tuple[dict[str, Any], str]:
                     played = sum(each.get("role") == "assistant" for each in messages[index + 1 :])
                     return turns[min(played, len(turns) - 1)], f"{found[-1]} {played}"
     return {"text": "ok"}, ""
+
+
+def _found(turn: dict[str, Any], request: str) -> dict[str, Any]:
+    """The turn with what is found in the request in its place."""
+    tools = json.dumps(turn["tools"])
+    for name, expression in turn["find"].items():
+        tools = tools.replace(name, match[0] if (match := re.search(expression, request)) else "")
+    return {**turn, "tools": json.loads(tools)}
 
 
 def _texts(message: dict[str, Any]) -> list[str]:
@@ -120,6 +130,8 @@ class _Handler(BaseHTTPRequestHandler):
         if not self.path.startswith("/v1/messages"):
             return self._error(404, "not_found_error", self.path)
         turn, key = _scripted(body)
+        if "find" in turn:
+            turn = _found(turn, raw.decode())
         time.sleep(turn.get("pre_delay", 0))
         if "status" in turn and self._fails(turn, key):
             return None
