@@ -65,6 +65,9 @@ def options(config: Config, environment: Environment, folder: Path, start: Start
     if enabled(config.mcp):
         # Beside `mcp_servers`, which the SDK writes into argv: the CLI takes the flag more than once.
         extra["mcp-config"] = str(_write(folder / "mcp.json", json.dumps(mcp_json(config.mcp))))
+    if start.ask is not None:
+        # The SDK tells this to a transport that it makes itself, and to no other.
+        extra["permission-prompt-tool"] = "stdio"
     schema = claude.output_format.schema if claude.output_format else None
     if schema is not None and len(json.dumps(schema)) > _MAX_ARGUMENT:
         raise OptionsError(f"claude.outputFormat.schema is longer than {_MAX_ARGUMENT >> 10} KiB")
