@@ -179,7 +179,8 @@ def _run(
             logger.warning("%s: %s (%s)", each.span, each.message, each.code)
 
     from a2a_claude.a2a.scripted import Scripted
-    from a2a_claude.server import Place, Server, StartError
+    from a2a_claude.runtime import StartError
+    from a2a_claude.server import Place, Server
 
     async def serve() -> int:
         scripted = Scripted("working" if executor == "scripted-working" else "completed")

@@ -1,0 +1,248 @@
+"""What serves one agent, without a socket: the store, an executor, the A2A lifecycle and the routes meet here alone.
+
+`Runtime.open` opens everything in order and gives the application; `drain` lets running turns end; `close` closes
+everything in reverse. `server.py` puts a socket and signals around it, `library.py` any other ASGI server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+from uuid import uuid4
+
+from a2a.server.agent_execution.agent_executor import AgentExecutor
+
+from a2a_claude import __version__
+from a2a_claude.a2a.app import App, make_app
+from a2a_claude.a2a.edge import make_edge
+from a2a_claude.a2a.health import HEALTH, METRICS, READY, Health, MetricsResource, Observation, Ready
+from a2a_claude.a2a.lifecycle import Lifecycle, Stats
+from a2a_claude.a2a.observed import Observed
+from a2a_claude.a2a.signing import SigningError
+from a2a_claude.a2a.sse import Streams
+from a2a_claude.a2a.ssrf import Guard
+from a2a_claude.a2a.tokens import TokenError
+from a2a_claude.config.agent import Agent
+from a2a_claude.config.variables import secret_paths
+from a2a_claude.observe.metrics import Metrics
+from a2a_claude.store import EventRecord, Store, StoreError
+from a2a_claude.store.codec import STATE_NAMES
+
+logger = logging.getLogger(__name__)
+
+# What stopping may take beyond timeouts.shutdown. A unit's TimeoutStopSec leaves 15 s for all of it.
+DRAIN_MARGIN: Final = 6.0
+STREAM_SECONDS: Final = 1.5
+FLUSH_SECONDS: Final = 4.0
+CLAUDE_SECONDS: Final = 3.0
+
+_TOKEN_TYPES: Final = {
+    "inputTokens": "input",
+    "outputTokens": "output",
+    "cacheReadInputTokens": "cache_read",
+    "cacheCreationInputTokens": "cache_creation",
+}
+
+
+class StartError(Exception):
+    """The agent cannot be served; the message says why and what to do."""
+
+
+class Runtime:
+    """The parts of one agent, answered by `executor`; by Claude when that is None."""
+
+    def __init__(self, agent: Agent, executor: AgentExecutor | None, state: Path, variables: Mapping[str, str]) -> None:
+        """`agent` has its references resolved; `state` is the folder of its files; `variables` is where the keys,
+        tokens and credentials that its config names are looked up, and what Claude's processes inherit from.
+        """
+        self._agent, self._executor, self._state, self._variables = agent, executor, state, variables
+        self._metrics = Metrics(agent.config.agent_card.name, __version__)
+        self._stack = contextlib.AsyncExitStack()
+        self._app: App | None = None
+        self._handler: Lifecycle | None = None
+        self.stopping = False
+        """Set it when no new message is welcome: `/ready` says so."""
+
+    async def open(self, port: int, environ: Mapping[str, str]) -> App:
+        """Opens everything and recovers what a crash left; gives the application. Needs a running loop.
+
+        `port` is what callers reach (of the card); of `environ` Claude's processes inherit what docs/isolation.md
+        lists.
+
+        Raises:
+            StartError: something cannot be opened; nothing is open then.
+        """
+        try:
+            return await self._open(port, environ)
+        except BaseException as error:
+            await self.close()
+            if isinstance(error, SigningError | StoreError | TokenError):
+                raise StartError(str(error)) from error
+            raise
+
+    async def _open(self, port: int, environ: Mapping[str, str]) -> App:
+        config, stack = self._agent.config, self._stack
+        store = await self._open_store()
+        stack.push_async_callback(store.close)
+        guard = Guard(config.push)
+        executor = self._executor = self._executor or self._claude(store, stack, environ)
+        handler = self._handler = Lifecycle(
+            Observed(executor, self._metrics.turns.observe),
+            store,
+            config.server.limits,
+            streaming=config.agent_card.streaming,
+            push_notifications=config.agent_card.push_notifications,
+            extended_card=config.agent_card.extended_card,
+            check_url=guard.check,
+        )
+        self._count(handler)
+        if config.agent_card.push_notifications:
+            await self._push(handler, store, guard, stack)
+        app = self._app = self._make_app(handler, store, port)
+        await handler.start()
+        return app
+
+    @property
+    def stats(self) -> Stats:
+        """What runs now."""
+        assert self._handler is not None  # noqa: S101 (asked of an open runtime)
+        return self._handler.stats()
+
+    async def drain(self) -> None:
+        """Refuses new messages, gives running turns `timeouts.shutdown` to end, fails the rest, ends every stream."""
+        self.stopping = True
+        if self._handler is None or self._app is None:
+            return
+        seconds = self._agent.config.timeouts.shutdown / 1000
+        try:
+            await asyncio.wait_for(self._handler.drain(seconds), seconds + DRAIN_MARGIN)
+        except TimeoutError:
+            logger.error("Some turns did not end in time; what they did is recorded as failed at the next start")
+        await _emptied(self._app.streams)
+        self._app.streams.close()
+
+    async def close(self) -> None:
+        """Closes Claude's processes, what is left to send, and the store. May be called again."""
+        await self._stack.aclose()
+
+    # The parts
+
+    def _make_app(self, handler: Lifecycle, store: Store, port: int) -> App:
+        # The card names the port that callers reach, whatever the config had in mind.
+        config = self._agent.config
+        agent = replace(self._agent, config=replace(config, server=replace(config.server, port=port)))
+        name = config.agent_card.name
+        routes: dict[str, object] = {HEALTH: Health(name), READY: Ready(name, lambda: self._problems(store))}
+        if config.observability.metrics:
+            routes[METRICS] = MetricsResource(self._metrics)
+        access = logger.debug if logger.isEnabledFor(logging.DEBUG) else None
+        observation = Observation(self._metrics, lambda: uuid4().hex, access)
+        chain = [observation, *make_edge(agent.config.server, self._variables)]
+        legacy = agent.config.server.legacy_protocol
+        return make_app(agent, handler, middleware=chain, routes=routes, legacy=legacy, environment=self._variables)
+
+    def _claude(self, store: Store, stack: contextlib.AsyncExitStack, environ: Mapping[str, str]) -> AgentExecutor:
+        from a2a_claude.claude.service import open_service  # takes a second, which a scripted server does without
+        from a2a_claude.claude.session import OptionsError
+
+        agent, metrics = self._agent, self._metrics
+
+        def spent(tokens: Mapping[str, int], cost: float | None) -> None:
+            for kind, count in tokens.items():
+                metrics.tokens.add(_TOKEN_TYPES[kind], by=count)
+            metrics.cost.add(by=cost or 0.0)
+
+        try:
+            service = open_service(
+                agent.config,
+                self._state / "claude",
+                self._variables.get,
+                store,
+                inherited=environ,
+                secrets=[value for name in agent.secrets if (value := self._variables.get(name))],
+                hidden=secret_paths(environ, agent.secrets),
+                spent=lambda usage: spent(usage.tokens, usage.cost),
+            )
+        except OptionsError as error:
+            raise StartError(str(error)) from error
+        stack.push_async_callback(service.pool.shutdown, CLAUDE_SECONDS)
+        metrics.read("a2a_claude_processes", "Processes of Claude, by what they do.", service.stats, ("state",))
+        return service.executor
+
+    async def _push(self, handler: Lifecycle, store: Store, guard: Guard, stack: contextlib.AsyncExitStack) -> None:
+        from a2a_claude.a2a.push import PushSender  # with an HTTP client, which most agents do without
+
+        sender = PushSender(store, self._agent.config.push, guard)
+        stack.push_async_callback(sender.close, FLUSH_SECONDS)
+        await sender.start()
+        handler.observe(sender.notify)
+
+        def deliveries() -> dict[str, float]:
+            stats = sender.stats()
+            return {"delivered": stats.delivered, "failed": stats.failed_attempts, "skipped": stats.skipped}
+
+        read = self._metrics.read
+        read("a2a_claude_push_deliveries_total", "Push notifications by outcome.", deliveries, ("outcome",), "counter")
+        read("a2a_claude_pushes_waiting", "Push notifications to be sent.", lambda: sender.stats().waiting)
+
+    async def _open_store(self) -> Store:
+        store = self._agent.config.store
+        if store.type == "postgresql":
+            raise StartError("store.type postgresql is not served by this version: use sqlite")
+        path = ":memory:" if store.type == "memory" else self._state / store.path
+        return await Store.open(path, retention_age=store.retention_age, retention_count=store.retention_count)
+
+    async def _problems(self, store: Store) -> dict[str, str]:
+        """Why new messages are not welcome. An executor may have a method `problem() -> str`, awaited, empty if none.
+
+        Anybody may ask, so the details are in the log alone.
+        """
+        problems = {}
+        if self.stopping:
+            problems["server"] = "it is stopping"
+        try:
+            await store.check()
+        except StoreError as error:
+            logger.warning("Not ready: %s", error)
+            problems["store"] = "it cannot be written"
+        if (check := getattr(self._executor, "problem", None)) is not None and (problem := await check()):
+            problems["executor"] = problem
+        return problems
+
+    def _count(self, handler: Lifecycle) -> None:
+        def count(record: EventRecord) -> None:
+            if record.previous == 0:
+                self._metrics.tasks_started.add()
+            if record.last:
+                self._metrics.tasks_ended.add(_state(STATE_NAMES[record.state]))
+
+        handler.observe(count)
+        read = self._metrics.read
+        read(
+            "a2a_claude_tasks",
+            "Tasks in the store, by state.",
+            lambda: {_state(name): count for name, count in handler.stats().tasks.items()},
+            ("state",),
+        )
+        read("a2a_claude_turns_queued", "Messages that wait for their turn.", lambda: handler.stats().queued)
+        read("a2a_claude_turns_running", "Turns that run now.", lambda: handler.stats().running)
+        read("a2a_claude_streams_open", "Event streams that are open.", lambda: handler.stats().subscribers)
+
+
+async def _emptied(streams: Streams) -> None:
+    """Every stream has been told of its end; who reads gets it."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(STREAM_SECONDS):
+            while len(streams):
+                await asyncio.sleep(0.01)
+    # Their last frames go out before connections are told to close: some HTTP/2 clients read nothing after GOAWAY.
+    await asyncio.sleep(0.1)
+
+
+def _state(name: str) -> str:
+    return name.removeprefix("TASK_STATE_").lower().replace("_", "-")
