@@ -137,7 +137,7 @@ class Prompts:
             case "text":
                 return _text(part.text)
             case "data":
-                return _text(json.dumps(_plain(MessageToDict(part.data)), ensure_ascii=False))
+                return _text(json.dumps(plain(MessageToDict(part.data)), ensure_ascii=False))
             case "url" if self._fetch is not None:
                 found = await self._fetch(part.url, self._limits.max_file_bytes)
                 if len(found.content) > self._limits.max_file_bytes:
@@ -227,13 +227,13 @@ def _decoded(content: bytes) -> str | None:
     return None if "\0" in text else text
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """JSON from protobuf, whose numbers are all floating-point ones: 1.0 is 1 again."""
     match value:
         case dict():
-            return {key: _plain(each) for key, each in value.items()}
+            return {key: plain(each) for key, each in value.items()}
         case list():
-            return [_plain(each) for each in value]
+            return [plain(each) for each in value]
         case float() if value.is_integer() and abs(value) < 2**53:
             return int(value)
     return value
