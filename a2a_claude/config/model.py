@@ -183,6 +183,7 @@ class Server:
     tls: Tls | None
     auth: Auth
     limits: Limits
+    file_urls: FileUrls
     cors_origins: tuple[str, ...]
     rest_media_type: Literal["application/a2a+json", "application/json"]
     legacy_protocol: bool
@@ -201,6 +202,7 @@ class Server:
             tls=None if (value := data.get("tls")) is None else Tls.load(value),
             auth=Auth.load(data["auth"]),
             limits=Limits.load(data["limits"]),
+            file_urls=FileUrls.load(data["fileUrls"]),
             cors_origins=tuple(data["corsOrigins"]),
             rest_media_type=data["restMediaType"],
             legacy_protocol=data["legacyProtocol"],
@@ -307,6 +309,22 @@ class AuthJwt:
             principal_claim=data["principalClaim"],
             scopes=tuple(data["scopes"]),
             leeway=data["leeway"],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class FileUrls:
+    """Where files that a message gives by URL may be, when limits.fetchFileUrls is on."""
+
+    allow_http: bool
+    allowed_hosts: tuple[str, ...]
+
+    @classmethod
+    def load(cls, data: Mapping[str, Any]) -> FileUrls:
+        """From a checked document with its defaults filled in."""
+        return cls(
+            allow_http=data["allowHttp"],
+            allowed_hosts=tuple(data["allowedHosts"]),
         )
 
 
