@@ -22,8 +22,9 @@ from typing import Final
 from weakref import WeakValueDictionary
 
 from a2a_claude.a2a import webhook_request
+from a2a_claude.a2a.guarded_http import NoAnswer
 from a2a_claude.a2a.ssrf import ForbiddenUrl, Guard, Target
-from a2a_claude.a2a.webhook_client import CONNECTIONS, DeliveryError, WebhookClient
+from a2a_claude.a2a.webhook_client import CONNECTIONS, WebhookClient
 from a2a_claude.config.model import Push
 from a2a_claude.store import EventRecord, PushConfig, Record, Store, StoreError, changes, codec
 
@@ -249,7 +250,7 @@ class PushSender:
             raise _Skip(f"the webhook {error}", forever=True) from error
         try:
             status, asked = await self._post(target, headers, webhook_request.body(record, config.version))
-        except (ForbiddenUrl, DeliveryError) as error:
+        except (ForbiddenUrl, NoAnswer) as error:
             return f"{target.origin}: {error}", 0.0
         if 200 <= status < 300:
             return "", 0.0

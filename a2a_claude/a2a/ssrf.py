@@ -1,4 +1,4 @@
-"""Which URLs a webhook may have: nothing on this host or its network can be reached through one.
+"""Which URLs a caller may give (webhooks, files): nothing on this host or its network can be reached through one.
 
 A caller chooses the URL, the server sends the request: without these rules anybody who may call could reach the
 cloud's metadata service or a neighbour's admin port (server-side request forgery, OWASP API7:2023). The rules hold when
@@ -14,12 +14,11 @@ import asyncio
 import ipaddress
 import re
 import socket
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from ipaddress import IPv4Address, IPv6Address
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from a2a_claude.a2a.errors import invalid_params
-from a2a_claude.config.model import Push
 
 Address: TypeAlias = IPv4Address | IPv6Address
 Resolve: TypeAlias = Callable[[str, int], Awaitable[Iterable[str]]]
@@ -75,11 +74,11 @@ _PRIVATE: Final = tuple(
 
 
 class ForbiddenUrl(ValueError):
-    """A URL that no webhook may have; the message says why in words for the caller."""
+    """A URL that may not be used; the message says why in words for the caller."""
 
 
 class Target(NamedTuple):
-    """Where a webhook's requests go: `host` is a lower-case name or an address without brackets."""
+    """Where requests go: `host` is a lower-case name or an address without brackets."""
 
     scheme: str
     host: str
@@ -173,10 +172,20 @@ async def system_resolve(host: str, port: int) -> list[str]:
     return list(dict.fromkeys(str(each[4][0]) for each in found))
 
 
-class Guard:
-    """The rules of one server: `push.allowHttp` and `push.allowedHosts`. `resolve` gives a name's addresses."""
+class Rules(Protocol):
+    """A part of the config that says which URLs are allowed: `push`, `server.fileUrls`."""
 
-    def __init__(self, settings: Push, resolve: Resolve = system_resolve) -> None:
+    @property
+    def allow_http(self) -> bool: ...
+
+    @property
+    def allowed_hosts(self) -> Sequence[str]: ...
+
+
+class Guard:
+    """The rules of one purpose. `resolve` gives a name's addresses."""
+
+    def __init__(self, settings: Rules, resolve: Resolve = system_resolve) -> None:
         self._allow_http = settings.allow_http
         self._allowed = {_plain(each) for each in settings.allowed_hosts}
         self._resolve = resolve
@@ -193,7 +202,7 @@ class Guard:
         """What can be told without asking for addresses: ForbiddenUrl, or the parts."""
         target = parse(url)
         if target.scheme == "http" and not self._allow_http:
-            raise ForbiddenUrl("must be an https URL: this agent sends no notifications without TLS")
+            raise ForbiddenUrl("must be an https URL: this agent sends no requests without TLS")
         return target
 
     async def addresses(self, host: str, port: int) -> list[str]:
