@@ -103,13 +103,14 @@ def without_end(lines: list[str]) -> list[str]:
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """What a newcomer has: the agents, and `a2a-claude` on PATH, or by `./dev` as in a checkout."""
+    """What a newcomer has: the agents, and `a2a-claude` and `python` on PATH, or by `./dev` as in a checkout."""
     shutil.copytree(ROOT / "agents", tmp_path / "agents")
     programs = tmp_path / "bin"
     programs.mkdir()
     (programs / "a2a-claude").write_text(f'#!/bin/sh\nexec {sys.executable} -m a2a_claude "$@"\n')
+    (programs / "python").write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
     (tmp_path / "dev").write_text('#!/bin/sh\nexec "$@"\n')
-    for program in (programs / "a2a-claude", tmp_path / "dev"):
+    for program in (*programs.iterdir(), tmp_path / "dev"):
         program.chmod(0o755)
     return tmp_path
 

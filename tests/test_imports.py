@@ -46,7 +46,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cli": {"commands"},
     "__main__": {"cli"},
     "package_data": set(),
-    "__init__": set(),
+    "library": {"config", "a2a", "runtime", "server"},
+    "__init__": {"config", "library", "runtime"},
 }
 FOR_ALL = {"package_data", "__init__"}
 

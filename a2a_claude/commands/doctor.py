@@ -112,8 +112,8 @@ def _first_line(run: list[str]) -> str | None:
 
 
 def _agent(path: str) -> Iterator[Finding]:
-    from a2a_claude.commands.serve import resolved
     from a2a_claude.config.loader import Options, load_fleet
+    from a2a_claude.config.resolution import resolved
     from a2a_claude.config.variables import lookup
 
     target = agent_path(path)

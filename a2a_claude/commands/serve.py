@@ -19,15 +19,12 @@ from a2a_claude.commands.runtime import require_runtime
 from a2a_claude.config.agent import Agent
 from a2a_claude.config.diagnostics import Diagnostic, tidy
 from a2a_claude.config.loader import Loaded, Options, load_fleet
-from a2a_claude.config.model import Config
-from a2a_claude.config.node import Path as ConfigPath
-from a2a_claude.config.variables import lookup, resolve_document
+from a2a_claude.config.resolution import OF_CLAUDE, Variables, resolved
+from a2a_claude.config.variables import lookup
 
 logger = logging.getLogger(__name__)
 
 EXECUTORS = ("claude", "scripted", "scripted-working")
-# What only Claude needs: a scripted agent runs without its variables.
-_OF_CLAUDE = frozenset({"claude", "events", "mcp", "memory", "session", "subAgents"})
 # Flag -> config path, and whether the value may hold references (then its dollars are doubled: a flag is literal).
 _FLAGS: dict[str, tuple[str, bool]] = {
     "hostname": ("server.hostname", False),
@@ -87,7 +84,7 @@ def command(
     chosen = tuple(_as_settings(flags)) + ((f"server.port={port}",) if port else ())
     loaded, found = _load(target, Options(profile, (*settings, *chosen), os.environ))
     find = lookup(os.environ)
-    agent, problems = resolved(loaded, find, without=frozenset() if executor == "claude" else _OF_CLAUDE)
+    agent, problems = resolved(loaded, find, without=frozenset() if executor == "claude" else OF_CLAUDE)
     found = [*found, *problems]
     if agent is None or any(each.severity == "error" for each in found):
         report(found, "text", strict=False)
@@ -127,26 +124,6 @@ def _load(target: Path, options: Options) -> tuple[Loaded, list[Diagnostic]]:
         names = ", ".join(each.file.name for each in fleet.loaded)
         fail(f"{target} holds several agents: {names}", "a server serves one: name it")
     return fleet.loaded[0], found
-
-
-def resolved(
-    loaded: Loaded, find: Callable[[str], str | None], without: frozenset[str] = frozenset()
-) -> tuple[Agent | None, list[Diagnostic]]:
-    """The agent with its references replaced by what `find` gives, except below the top-level keys of `without`.
-
-    None when a variable is missing; the diagnostics name the line that needs it.
-    """
-    agent = loaded.agent
-    mentions = [each for each in loaded.mentions if _top(each.path) not in without]
-    document, problems = resolve_document(loaded.document, mentions, find)
-    if agent is None or any(each.severity == "error" for each in problems):
-        return None, problems
-    config = Config.load(document)
-    return Agent(agent.name, config, document, agent.variables, agent.files, agent.layers), problems
-
-
-def _top(path: ConfigPath) -> str:
-    return str(path[0]) if path else ""
 
 
 def _state(given: str | None, agent: Agent) -> Path:
@@ -192,25 +169,6 @@ def _run(
     except StartError as error:
         logger.error("%s", error)
         return INVALID
-
-
-class Variables(Mapping[str, str]):
-    """What `lookup` finds, as a mapping that cannot be listed."""
-
-    def __init__(self, find: Callable[[str], str | None]) -> None:
-        self._find = find
-
-    def __getitem__(self, name: str) -> str:
-        value = self._find(name)
-        if value is None:
-            raise KeyError(name)
-        return value
-
-    def __iter__(self) -> Iterator[str]:
-        raise TypeError("secrets are looked up, not listed")
-
-    def __len__(self) -> int:
-        raise TypeError("secrets are looked up, not listed")
 
 
 __all__ = ["USAGE", "command"]
