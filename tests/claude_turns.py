@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from claude_agent_sdk import ClaudeAgentOptions
+from claude_agent_sdk import ClaudeAgentOptions, PermissionMode
 
 from a2a_claude.a2a.lifecycle import Lifecycle
 from a2a_claude.claude.client import Client, Stderr
@@ -36,6 +36,9 @@ class Session:
 
     def turn(self, blocks: list[dict[str, Any]], *, uuid: str) -> AsyncIterator[Received]:
         return self.client.turn(blocks, uuid)
+
+    async def set_mode(self, mode: PermissionMode) -> bool:
+        return await self.client.set_mode(mode)
 
     async def stop_background(self, task_id: str) -> None:
         self.stopped.append(task_id)

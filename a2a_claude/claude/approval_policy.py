@@ -16,12 +16,24 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
-from a2a_claude.config.model import ApprovalRule
+from a2a_claude.config.model import ApprovalRule, Claude
+
+QUESTION: Final = "AskUserQuestion"
 
 _ANY: Final = r"[\s\S]"
 # https://pubs.opengroup.org/onlinepubs/9799919799/utilities/V3_chap02.html (operators, expansions, redirections)
 _INERT: Final = r"[^;&|<>`$(){}\r\n\x00\\]"
 _UPWARDS: Final = re.compile(r"(?:^|[/\\])\.\.(?:[/\\]|$)")
+
+
+def asks(claude: Claude) -> bool:
+    """Whether the CLI has to ask this server: its caller may be asked, or a policy decides."""
+    return claude.approvals == "inputRequired" or bool(claude.approval_policy)
+
+
+def hidden_tools(claude: Claude) -> tuple[str, ...]:
+    """Tools that ask a person, of an agent that has nobody to ask."""
+    return (QUESTION,) if asks(claude) and claude.approvals != "inputRequired" else ()
 
 
 def decide(rules: Sequence[ApprovalRule], tool: str, arguments: Mapping[str, Any]) -> tuple[int, ApprovalRule] | None:

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import AsyncIterator
 from typing import Any, Final, Protocol
 
-from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient, ClaudeSDKError, Transport
+from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient, ClaudeSDKError, PermissionMode, Transport
 from claude_agent_sdk._errors import MessageParseError
 from claude_agent_sdk._internal.message_parser import parse_message
 
@@ -23,6 +23,7 @@ logger = logging.getLogger(__name__)
 
 START_SECONDS: Final = 45.0
 CLOSE_SECONDS: Final = 2.5
+MODE_SECONDS: Final = 5.0
 STDERR_LINES: Final = 50
 
 
@@ -150,6 +151,15 @@ class Client:
             return False
         except Exception as error:  # noqa: BLE001 - whatever it was, this process cannot be used again
             logger.debug("Interrupt failed: %s", error)
+            return False
+        return self.usable
+
+    async def set_mode(self, mode: PermissionMode) -> bool:
+        """See `LiveSession.set_mode`."""
+        try:
+            await asyncio.wait_for(self._sdk.set_permission_mode(mode), MODE_SECONDS)
+        except Exception as error:  # noqa: BLE001 - whatever it was, this process cannot be used again
+            logger.debug("The permission mode was not changed: %s", error)
             return False
         return self.usable
 

@@ -14,8 +14,10 @@ from a2a.server.agent_execution.agent_executor import AgentExecutor
 from a2a.server.agent_execution.context import RequestContext
 from a2a.server.events.event_queue import EventQueue
 from a2a.types.a2a_pb2 import Message
+from a2a.utils.errors import InvalidParamsError
 
-from a2a_claude.claude import translate
+from a2a_claude.claude import approval_answers, translate
+from a2a_claude.claude.approvals import Approvals
 from a2a_claude.claude.content import Block, Fetch, FileUnavailable, Outputs, Prompts, outputs
 from a2a_claude.claude.results import Failure
 from a2a_claude.claude.session import ClaudeError, LiveSession, Sessions
@@ -38,6 +40,7 @@ class _Running:
 
     def __init__(self) -> None:
         self.stop = asyncio.Event()
+        self.approvals: Approvals | None = None
         self.started = time.monotonic()
         self.ending: asyncio.Future[Ending] = asyncio.get_running_loop().create_future()
 
@@ -75,6 +78,8 @@ class ClaudeExecutor(AgentExecutor):
         accepted = context.configuration.accepted_output_modes if context.configuration else ()
         taken = outputs(accepted, structured=self._config.claude.output_format is not None)
         self._prompts.check(message)
+        if self._config.claude.approvals == "inputRequired" and approval_answers.named(message):
+            raise InvalidParamsError("No request is open: an answer names the task that waits for it, by its taskId")
         running = self._running[task_id] = _Running()
         try:
             if context.current_task is None:
@@ -99,6 +104,30 @@ class ClaudeExecutor(AgentExecutor):
                 metadata = running.ending.result().metadata
         await event_queue.enqueue_event(translate.canceled(metadata))
 
+    def waits(self, task_id: str) -> bool:
+        """Whether a turn of the task waits for its caller; `Answering` in the A2A room."""
+        running = self._running.get(task_id)
+        return running is not None and running.approvals is not None and running.approvals.waits
+
+    def answer(self, context: RequestContext) -> bool:
+        """Gives a message to the turn that waits for it; `Answering` in the A2A room.
+
+        Raises:
+            InvalidParamsError: it decides nothing, and the message says why.
+        """
+        running, message = self._running.get(context.task_id or ""), context.message
+        if running is None or running.approvals is None or message is None:
+            return False
+        if running.stop.is_set() and running.approvals.waits:
+            raise InvalidParamsError("The task is being cancelled")
+        return running.approvals.answer(message)
+
+    def _has_room(self) -> bool:
+        """Whether a turn may wait. It keeps its process meanwhile, and must leave enough of them to others."""
+        limits, session = self._config.server.limits, self._config.session
+        waiting = sum(self.waits(each) for each in self._running)
+        return waiting < max(1, session.max_live_clients - limits.max_concurrent_tasks)
+
     async def _turn(
         self, context: RequestContext, message: Message, taken: Outputs, queue: EventQueue, running: _Running
     ) -> Ending:
@@ -118,28 +147,35 @@ class ClaudeExecutor(AgentExecutor):
             return Ending(Failure("timeout", f"Prompt timed out after {self._config.timeouts.prompt}ms."))
         blocks, session = prepared
         healthy = False
+        approvals = running.approvals = Approvals(self._config, queue.enqueue_event, self._redactor, self._has_room)
+        session.ask = approvals.ask
         try:
             if session.fell_back is not None:
                 await queue.enqueue_event(translate.working(LOST_TEXT, {"sessionLost": session.fell_back.reason}))
             turn = Turn(
                 session,
                 self._config,
-                queue.enqueue_event,
+                approvals.publish,
                 self._redactor,
                 stop=running.stop,
                 artifact_id=self._names(context),
                 outputs=taken,
                 deadline=deadline,
+                waited=lambda: approvals.seconds,
             )
             told = session.fell_back
             ending = await turn.run(blocks)
             healthy = ending.healthy
+            approvals.close()
+            if approvals.left_plan and healthy and self._config.claude.permission_mode == "plan":
+                healthy = await session.set_mode("plan")
             if session.fell_back is not None and session.fell_back is not told:
                 ending.metadata["sessionLost"] = session.fell_back.reason
             self._account(turn.usage, ending, running)
             running.end(ending)
             return ending
         finally:
+            approvals.close()
             await asyncio.shield(asyncio.ensure_future(self._sessions.release(session, healthy=healthy)))
 
     async def _prepare(self, context: RequestContext, message: Message) -> tuple[list[Block], LiveSession]:

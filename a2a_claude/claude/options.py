@@ -18,6 +18,7 @@ from typing import Any, Final, cast
 from claude_agent_sdk import AgentDefinition, CanUseTool, ClaudeAgentOptions
 from claude_agent_sdk.types import McpSdkServerConfig, SystemPromptCustom, SystemPromptPreset, ThinkingConfig
 
+from a2a_claude.claude.approval_policy import hidden_tools
 from a2a_claude.claude.environment import Environment
 from a2a_claude.claude.mcp import disabled_tools, enabled, mcp_json
 from a2a_claude.claude.session import OptionsError
@@ -82,7 +83,9 @@ def options(config: Config, environment: Environment, folder: Path, start: Start
         output_format={"type": "json_schema", "schema": dict(schema)} if schema is not None else None,
         permission_mode=claude.permission_mode,
         allowed_tools=_rules(claude.allowed_tools, "claude.allowedTools"),
-        disallowed_tools=_rules([*claude.disallowed_tools, *disabled_tools(config.mcp)], "claude.disallowedTools"),
+        disallowed_tools=_rules(
+            [*claude.disallowed_tools, *disabled_tools(config.mcp), *hidden_tools(claude)], "claude.disallowedTools"
+        ),
         system_prompt=prompt,
         extra_args=extra,
         setting_sources=list(claude.setting_sources),

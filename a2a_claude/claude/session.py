@@ -19,7 +19,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from claude_agent_sdk import PermissionResultAllow, PermissionResultDeny, ToolPermissionContext
+from claude_agent_sdk import PermissionMode, PermissionResultAllow, PermissionResultDeny, ToolPermissionContext
 from claude_agent_sdk.types import Message
 
 Frame = dict[str, Any]
@@ -90,6 +90,10 @@ class LiveSession(Protocol):
 
     async def stop_background(self, task_id: str) -> None:
         """Asks the CLI to stop a background task; no error when there is none of that id."""
+        ...
+
+    async def set_mode(self, mode: PermissionMode) -> bool:
+        """Gives the session another permission mode; whether the CLI took it. False: release it as not healthy."""
         ...
 
     async def interrupt(self, bound: float) -> bool:

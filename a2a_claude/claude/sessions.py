@@ -14,8 +14,15 @@ import time
 from collections.abc import AsyncIterator
 from typing import Any, Final, Protocol
 
-from claude_agent_sdk import CanUseTool, PermissionResultAllow, PermissionResultDeny, ToolPermissionContext
+from claude_agent_sdk import (
+    CanUseTool,
+    PermissionMode,
+    PermissionResultAllow,
+    PermissionResultDeny,
+    ToolPermissionContext,
+)
 
+from a2a_claude.claude.approval_policy import asks
 from a2a_claude.claude.client import CLOSE_SECONDS, Client
 from a2a_claude.claude.session import (
     Ask,
@@ -122,6 +129,9 @@ class PooledSession:
             self.fell_back = FellBack(self._stored, "session_changed", "Claude continued under another session id")
         self._stored = found
         await self._pool.remember(self.key, found)
+
+    async def set_mode(self, mode: PermissionMode) -> bool:
+        return await self.held.client.set_mode(mode)
 
     async def stop_background(self, task_id: str) -> None:
         await self.held.client.stop_background(task_id)
@@ -275,12 +285,12 @@ class Pool:
     async def _start(self, resume: str | None) -> _Held:
         await self._make_room()
         asker = _Asker()
-        asks = self._starter.config.claude.approvals == "inputRequired"
+        asked = asks(self._starter.config.claude)
         try:
             async with self._starts:
                 if self._closed:
                     raise ClaudeStartFailed("the server is stopping")
-                return _Held(await self._starter.start(resume, asker if asks else None), asker)
+                return _Held(await self._starter.start(resume, asker if asked else None), asker)
         finally:
             self._starting -= 1
             await self._tell()

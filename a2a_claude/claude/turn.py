@@ -66,11 +66,15 @@ class Turn:
         outputs: Outputs = EVERYTHING,
         deadline: float | None = None,
         settle_seconds: float = SETTLE_SECONDS,
+        waited: Callable[[], float] = lambda: 0.0,
     ) -> None:
-        """`deadline` is a time of `time.monotonic`."""
+        """`deadline` is a time of `time.monotonic`. `waited` gives the seconds that the turn has waited for its caller,
+        in which no clock runs.
+        """
         self._session, self._config, self._publish, self._redactor = session, config, publish, redactor
         self._stop, self._artifact_id, self._outputs = stop, artifact_id, outputs
         self._deadline, self._settle = deadline, settle_seconds
+        self._waited = waited
         self._streams = config.features.stream_artifact_chunks and outputs.text
         self._limits = RateLimits()
         self.usage = Usage(session.cost_before)
@@ -109,15 +113,20 @@ class Turn:
 
     async def _watch(self, reader: asyncio.Task[None], stopping: asyncio.Task[Any]) -> str:
         """Why it is over: `read`, `canceled`, `timeout`, `idle` or `settled`."""
+        before = 0.0
         while True:
-            left = TICK if self._deadline is None else min(TICK, max(0.0, self._deadline - time.monotonic()))
+            waited = self._waited()
+            deadline = None if self._deadline is None else self._deadline + waited
+            left = TICK if deadline is None else min(TICK, max(0.0, deadline - time.monotonic()))
             await asyncio.wait({reader, stopping}, timeout=left, return_when=asyncio.FIRST_COMPLETED)
             if stopping.done():
                 return "canceled"
             if reader.done():
                 return "read"
             now = time.monotonic()
-            if self._deadline is not None and now >= self._deadline:
+            if waited != before:
+                self._progress, before = now, waited
+            if self._deadline is not None and now >= self._deadline + self._waited():
                 return "timeout"
             if self._held:
                 silent = now - self._progress

@@ -1,0 +1,373 @@
+"""Approvals from an A2A caller to the real CLI and back: the server's lifecycle, the executor, an API on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from a2a.types.a2a_pb2 import SendMessageRequest
+from a2a.utils.errors import InvalidParamsError, TaskNotFoundError, UnsupportedOperationError
+from google.protobuf.json_format import ParseDict
+
+from a2a_claude.a2a.lifecycle import Lifecycle
+from tests.fake_anthropic_api import FakeAPI, directive
+from tests.lifecycle import Caller, asynchronous, read, state, texts
+from tests.test_claude_end_to_end import bash, served
+
+ASK: dict[str, Any] = {"permissionMode": "default", "approvals": "inputRequired", "allowedTools": []}
+QUESTIONS = [
+    {
+        "question": "Which database?",
+        "header": "Database",
+        "multiSelect": False,
+        "options": [{"label": "PostgreSQL", "description": "a server"}, {"label": "SQLite", "description": "a file"}],
+    },
+    {
+        "question": "Which tables?",
+        "header": "Tables",
+        "multiSelect": True,
+        "options": [{"label": "users", "description": "u"}, {"label": "orders", "description": "o"}],
+    },
+]
+
+
+@asynccontextmanager
+async def asking(folder: Path, document: dict[str, Any] | None = None, **claude: Any) -> AsyncIterator[Asked]:
+    async with served(folder, document, claude=ASK | claude) as (lifecycle, api):
+        yield Asked(folder, lifecycle, api)
+
+
+class Asked:
+    """An agent that asks; `caller` is its owner."""
+
+    def __init__(self, folder: Path, lifecycle: Lifecycle, api: FakeAPI) -> None:
+        self.workspace, self.lifecycle, self.api = folder / "workspace", lifecycle, api
+        self.caller = Caller(lifecycle, "alice")
+
+    async def begin(self, *turns: dict[str, Any], **how: Any) -> dict[str, Any]:
+        """The task at its first pause."""
+        task = await self.caller.task(directive(*turns), **how)
+        assert state(task) == "input-required", task
+        return task
+
+    async def answer(
+        self, task: dict[str, Any], *answers: dict[str, Any], text: str = "", caller: Caller | None = None
+    ) -> dict[str, Any]:
+        """The task at its next pause, or its end."""
+        parts: list[dict[str, Any]] = [{"data": {"approvals": list(answers)}}] if answers else []
+        if text:
+            parts.append({"text": text})
+        message = {"messageId": "answer", "role": "ROLE_USER", "taskId": task["id"], "parts": parts}
+        params = ParseDict({"message": message}, SendMessageRequest())
+        who = caller or self.caller
+        answered: dict[str, Any] = read((await self.lifecycle.send(params, who.context)).wrapped)["task"]
+        return answered
+
+    def tool_results(self) -> str:
+        """What the model was told of its tools last."""
+        return str(self.api.messages[-1]["body"]["messages"])
+
+
+def request_of(task: dict[str, Any]) -> dict[str, Any]:
+    [request] = task["metadata"]["approvals"]
+    found: dict[str, Any] = request
+    return found
+
+
+@asynchronous
+async def test_allowed_and_denied(tmp_path: Path) -> None:
+    async with asking(tmp_path) as asked:
+        task = await asked.begin(bash("touch a"), bash("touch b"), {"text": "done"})
+        first = request_of(task)
+        assert (first["kind"], first["tool"], first["input"]["command"]) == ("permission", "Bash", "touch a")
+        assert [each["id"] for each in first["choices"]] == ["allow", "allowSession", "deny"]
+        assert first["choices"][1]["grants"] == ["Bash(touch a *)"]
+        assert f"`{first['id']} allow`" in task["status"]["message"]["parts"][0]["text"]
+        assert not (asked.workspace / "a").exists()
+
+        task = await asked.answer(task, {"id": first["id"], "choice": "allow"})
+        assert (asked.workspace / "a").exists()
+        second = request_of(task)
+        assert task["metadata"]["decided"] == [{"id": first["id"], "tool": "Bash", "choice": "allow", "by": "caller"}]
+
+        task = await asked.answer(task, {"id": second["id"], "choice": "deny"}, text="not that one")
+        assert (state(task), texts(task)) == ("completed", ["done"])
+        assert task["metadata"]["approvals"] == []
+        assert not (asked.workspace / "b").exists()
+        assert "The caller said no. The caller says: not that one" in asked.tool_results()
+
+
+@asynchronous
+async def test_allowed_for_the_conversation_and_edited(tmp_path: Path) -> None:
+    async with asking(tmp_path) as asked:
+        task = await asked.begin(bash("touch a"), bash("touch b"), {"text": "done"}, context_id="c")
+        request = request_of(task)
+        task = await asked.answer(
+            task, {"id": request["id"], "choice": "allowSession", "input": {"command": "touch edited"}}
+        )
+        assert (asked.workspace / "edited").exists()
+        assert not (asked.workspace / "a").exists()
+        # `touch a *` is granted, `touch b` is not.
+        task = await asked.answer(task, {"id": request_of(task)["id"], "choice": "deny"})
+        again = await asked.caller.task(directive(bash("touch a"), {"text": "again"}), context_id="c")
+        assert (state(again), texts(again)) == ("completed", ["again"])
+        assert (asked.workspace / "a").exists()
+        assert not list(asked.workspace.rglob("settings*.json")), "nothing is kept beyond the conversation"
+
+
+@asynchronous
+async def test_questions_are_answered_by_choice_and_in_words(tmp_path: Path) -> None:
+    ask = {"tools": [{"name": "AskUserQuestion", "input": {"questions": QUESTIONS}}]}
+    one = {"tools": [{"name": "AskUserQuestion", "input": {"questions": QUESTIONS[:1]}}]}
+    async with asking(tmp_path) as asked:
+        task = await asked.begin(ask, one, {"text": "done"})
+        request = request_of(task)
+        assert (request["kind"], [each["question"] for each in request["questions"]]) == (
+            "question",
+            ["Which database?", "Which tables?"],
+        )
+        assert "PostgreSQL / SQLite" in task["status"]["message"]["parts"][0]["text"]
+        wrong: list[Any] = [["x"], {"Which?": "x"}, {"Database": ["a", "b"]}, {"Database": ""}, [1, 2], "SQLite", {}]
+        for answers in wrong:
+            with pytest.raises(InvalidParamsError, match=f"answers to request {request['id']}"):
+                await asked.answer(task, {"id": request["id"], "answers": answers})
+        task = await asked.answer(
+            task, {"id": request["id"], "answers": {"Database": "sqlite", "Which tables?": ["users", "my own"]}}
+        )
+        assert '"Which database?"="SQLite"' in asked.tool_results()
+        assert '"Which tables?"="users, my own"' in asked.tool_results()
+        task = await asked.answer(task, text=f"{request_of(task)['id']} neither of them")
+        assert "neither of them" in asked.tool_results()
+        assert state(task) == "completed"
+
+
+def writes_plan(text: str) -> dict[str, Any]:
+    """Claude writes its plan where the CLI has told it to."""
+    return {
+        "find": {"PLAN_FILE": r"/[^ \"]+/plans/[a-z-]+\.md"},
+        "tools": [{"name": "Write", "input": {"file_path": "PLAN_FILE", "content": text}}],
+    }
+
+
+EXIT_PLAN: dict[str, Any] = {"tools": [{"name": "ExitPlanMode", "input": {}}]}
+
+
+@asynchronous
+async def test_a_plan_is_an_artifact_and_its_approval_starts_the_work(tmp_path: Path) -> None:
+    work = {"tools": [{"name": "Write", "input": {"file_path": "done.txt", "content": "x"}}]}
+    async with asking(tmp_path, permissionMode="plan") as asked:
+        turns = (writes_plan("# The plan"), EXIT_PLAN, EXIT_PLAN, work, {"text": "built"})
+        task = await asked.begin(*turns, context_id="c")
+        request = request_of(task)
+        assert (request["kind"], [each["id"] for each in request["choices"]]) == (
+            "plan",
+            ["allow", "allowEdits", "deny"],
+        )
+        [plan] = task["artifacts"]
+        assert (plan["artifactId"], plan["name"], texts(task)) == (request["artifactId"], "plan", ["# The plan"])
+
+        task = await asked.answer(task, text="deny")
+        assert (state(task), len(task["artifacts"])) == ("input-required", 2)
+        assert not (asked.workspace / "done.txt").exists()
+        task = await asked.answer(task, {"id": request_of(task)["id"], "choice": "allowEdits"})
+        assert (state(task), texts(task)[-1]) == ("completed", "built")
+        assert (asked.workspace / "done.txt").exists()
+
+        # What was approved is that plan: the next one begins in plan mode.
+        task = await asked.begin(EXIT_PLAN, {"text": "x"}, context_id="c")
+        assert request_of(task)["kind"] == "plan"
+
+
+@asynchronous
+async def test_requests_at_once_have_an_id_each(tmp_path: Path) -> None:
+    fetches = [{"name": "WebFetch", "input": {"url": f"http://127.0.0.1:{port}/x", "prompt": "p"}} for port in (1, 2)]
+    async with asking(tmp_path) as asked:
+        task = await asked.begin({"tools": fetches}, {"text": "done"})
+        first, second = task["metadata"]["approvals"]
+        assert first["id"] != second["id"]
+        for unclear in ("allow", "deny", "yes"):
+            with pytest.raises(InvalidParamsError, match=f"answer to {first['id']} \\(WebFetch\\), {second['id']}"):
+                await asked.answer(task, text=unclear)
+        task = await asked.answer(task, {"id": second["id"], "choice": "deny"})
+        assert state(task) == "input-required"
+        assert [each["id"] for each in task["metadata"]["approvals"]] == [first["id"]]
+        with pytest.raises(InvalidParamsError, match="waits for an answer"):
+            await asked.answer(task, text="allow")  # it may have been meant for the other one
+        task = await asked.answer(task, text=f"{first['id']} deny")
+        assert state(task) == "completed"
+        assert [each["choice"] for each in task["metadata"]["decided"]] == ["deny", "deny"]
+
+
+@asynchronous
+async def test_sub_agents_inside_claude_ask_too(tmp_path: Path) -> None:
+    work = directive(bash("touch from-sub-agent"), {"text": "sub"})
+    agent = {"description": "x", "prompt": work, "subagent_type": "general-purpose"}
+    async with asking(tmp_path) as asked:
+        task = await asked.begin({"tools": [{"name": "Agent", "input": agent}]}, {"text": "done"})
+        request = request_of(task)
+        assert request["agentId"]
+        task = await asked.answer(task, {"id": request["id"], "choice": "allow"})
+        assert state(task) == "completed"
+        assert (asked.workspace / "from-sub-agent").exists()
+
+
+@asynchronous
+async def test_what_decides_nothing(tmp_path: Path) -> None:
+    async with asking(tmp_path) as asked:
+        task = await asked.begin(bash("touch a"), bash("touch b"), {"text": "done"})
+        first = request_of(task)["id"]
+        other = await Caller(asked.lifecycle, "bob").task(directive({"text": "mine"}))
+        before = await asked.caller.get(task["id"])
+        wrong: list[tuple[dict[str, Any], str]] = [
+            ({"id": "00000000", "choice": "allow"}, f"no request '00000000' in this turn: open: {first}"),
+            ({"id": first, "choice": "yes"}, "can be answered with: allow, allowSession, deny"),
+            ({"id": first}, "can be answered with"),
+            ({"choice": "allow"}, r"approvals\[0\]\.id: the id"),
+            ({"id": first, "choise": "allow"}, r"approvals\[0\]\.choise: not known"),
+            ({"id": first, "choice": True}, r"approvals\[0\]\.choice: a text"),
+            ({"id": first, "choice": "allow", "input": "x"}, r"approvals\[0\]\.input: an object"),
+        ]
+        for answer, why in wrong:
+            with pytest.raises(InvalidParamsError, match=why):
+                await asked.answer(task, answer)
+            with pytest.raises(InvalidParamsError):  # one that is right does not count beside one that is wrong
+                await asked.answer(task, {"id": first, "choice": "allow"}, answer)
+        for text in ("please go on", "yes", "allow it", "00000000 allow"):
+            with pytest.raises(InvalidParamsError):
+                await asked.answer(task, text=text)
+        with pytest.raises(TaskNotFoundError):
+            await asked.answer(task, {"id": first, "choice": "allow"}, caller=Caller(asked.lifecycle, "bob"))
+        with pytest.raises(UnsupportedOperationError):
+            await asked.answer(other, {"id": first, "choice": "allow"}, caller=Caller(asked.lifecycle, "bob"))
+        with pytest.raises(InvalidParamsError, match="by its taskId"):
+            await asked.answer({"id": ""}, {"id": first, "choice": "allow"})
+        assert await asked.caller.get(task["id"]) == before
+        assert not (asked.workspace / "a").exists()
+
+        task = await asked.answer(task, text="Allow.")
+        second = request_of(task)["id"]
+        with pytest.raises(InvalidParamsError, match=f"{first} is decided already: allow \\(caller\\)"):
+            await asked.answer(task, {"id": first, "choice": "deny"})
+        with pytest.raises(InvalidParamsError, match=second):
+            await asked.answer(task, text="allow")  # sent twice: it was not meant for the second request
+        assert not (asked.workspace / "b").exists()
+        assert state(await asked.answer(task, {"id": second, "choice": "deny"})) == "completed"
+        with pytest.raises(UnsupportedOperationError):
+            await asked.answer(task, {"id": second, "choice": "allow"})
+
+
+@asynchronous
+async def test_two_answers_at_once_decide_once(tmp_path: Path) -> None:
+    async with asking(tmp_path) as asked:
+        task = await asked.begin(bash("touch a"), {"text": "done"})
+        one = request_of(task)["id"]
+        answers = [asked.answer(task, {"id": one, "choice": choice}) for choice in ("deny", "allow", "allow")]
+        found = await asyncio.gather(*answers, return_exceptions=True)
+        assert [type(each) for each in found] == [dict, InvalidParamsError, InvalidParamsError]
+        assert not (asked.workspace / "a").exists()
+
+
+@asynchronous
+async def test_no_answer_in_time_denies(tmp_path: Path) -> None:
+    late = bash("touch late", run_in_background=False)
+    async with asking(tmp_path, {"timeouts": {"approval": 300, "prompt": 60_000}}) as asked:
+        events = []
+        task = await asked.begin(late, {"text": "went on without"})
+        one = request_of(task)["id"]
+        async for event in asked.caller.subscribe(task["id"]):
+            events.append(event)
+        task = await asked.caller.get(task["id"])
+        assert (state(task), texts(task)) == ("completed", ["went on without"])
+        assert task["metadata"]["decided"] == [{"id": one, "tool": "Bash", "choice": "deny", "by": "timeout"}]
+        assert "Bash: denied, nobody answered in time." in str(task["history"])
+        assert "Nobody answered within 0.3 seconds" in asked.tool_results()
+        with pytest.raises(UnsupportedOperationError):
+            await asked.answer(task, {"id": one, "choice": "allow"})
+        assert not (asked.workspace / "late").exists()
+
+
+@asynchronous
+async def test_the_prompts_time_does_not_pass_while_the_caller_thinks(tmp_path: Path) -> None:
+    async with asking(tmp_path, {"timeouts": {"prompt": 4_000}}) as asked:
+        task = await asked.begin(bash("touch a"), {"text": "done"})
+        await asyncio.sleep(5)
+        task = await asked.answer(task, {"id": request_of(task)["id"], "choice": "allow"})
+        assert (state(task), texts(task)) == ("completed", ["done"])
+
+
+@asynchronous
+async def test_cancel_while_paused_leaves_a_context_that_goes_on(tmp_path: Path) -> None:
+    async with asking(tmp_path) as asked:
+        task = await asked.begin(bash("touch a"), {"text": "done"}, context_id="c")
+        one = request_of(task)["id"]
+        assert state(await asked.caller.cancel(task["id"])) == "canceled"
+        with pytest.raises(UnsupportedOperationError):
+            await asked.answer(task, {"id": one, "choice": "allow"})
+        assert texts(await asked.caller.task(directive({"text": "next"}), context_id="c")) == ["next"]
+        assert not (asked.workspace / "a").exists()
+
+
+@asynchronous
+async def test_turns_that_wait_leave_processes_to_others(tmp_path: Path) -> None:
+    document = {"server": {"limits": {"maxConcurrentTasks": 1}}, "session": {"maxLiveClients": 2, "spareClients": 0}}
+    async with asking(tmp_path, document) as asked:
+        task = await asked.begin(bash("touch a"), {"text": "done"})
+        other = await asked.caller.task(directive(bash("touch b"), {"text": "other"}))
+        assert (state(other), texts(other)) == ("completed", ["other"])
+        assert "Nobody can be asked now" in asked.tool_results()
+        assert state(await asked.answer(task, {"id": request_of(task)["id"], "choice": "allow"})) == "completed"
+
+
+POLICY = [
+    {"tool": "Bash", "argument": {"command": "touch ok*"}, "decision": "allow"},
+    {"tool": "Bash", "argument": {"command": "*secret*"}, "decision": "deny"},
+    {"tool": "AskUserQuestion", "decision": "deny"},
+]
+
+
+@pytest.mark.parametrize("approvals", ["deny", "inputRequired"])
+def test_the_policy_decides_first(tmp_path: Path, approvals: str) -> None:
+    @asynchronous
+    async def run() -> None:
+        async with asking(tmp_path, approvals=approvals, approvalPolicy=POLICY) as asked:
+            turns = (bash("touch ok"), bash("touch secret"), bash("touch ok; touch chained"), {"text": "done"})
+            task = await asked.caller.task(directive(*turns))
+            assert (asked.workspace / "ok").exists()
+            if approvals == "inputRequired":
+                one = request_of(task)
+                assert one["input"]["command"] == "touch ok; touch chained"
+                with pytest.raises(InvalidParamsError, match="policy denies this input"):
+                    await asked.answer(task, {"id": one["id"], "choice": "allow", "input": {"command": "touch secret"}})
+                task = await asked.answer(task, {"id": one["id"], "choice": "deny"})
+            assert (state(task), texts(task)) == ("completed", ["done"])
+            assert sorted(each.name for each in asked.workspace.glob("[a-z]*")) == ["ok"]
+            assert "policy does not allow" in asked.tool_results()
+            offered = [each["name"] for each in asked.api.messages[-1]["body"]["tools"]]
+            assert ("AskUserQuestion" in offered) is (approvals == "inputRequired")
+
+    run()
+
+
+@asynchronous
+async def test_secrets_of_an_input_are_not_shown(tmp_path: Path) -> None:
+    token = "ghp_" + "a1B2" * 9
+    async with asking(tmp_path) as asked:
+        long = "x" * 30_000
+        command = f"curl -H 'Authorization: Bearer {token}' http://127.0.0.1:1 # {long}"
+        task = await asked.begin(bash(command), {"text": "done"})
+        assert token not in str((task["metadata"], task["status"]))
+        assert request_of(task)["truncated"] == ["input.command"]
+        assert re.search("<redacted>", request_of(task)["input"]["command"])
+        assert state(await asked.answer(task, {"id": request_of(task)["id"], "choice": "deny"})) == "completed"
+
+
+@asynchronous
+async def test_an_agent_that_does_not_ask_takes_such_data_for_a_prompt(tmp_path: Path) -> None:
+    async with served(tmp_path) as (lifecycle, api):
+        asked = Asked(tmp_path, lifecycle, api)
+        assert state(await asked.answer({"id": ""}, {"id": "x"}, text=directive({"text": "fine"}))) == "completed"
