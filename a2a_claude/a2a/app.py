@@ -84,7 +84,7 @@ def make_app(
     )
     limits = config.server.limits
     streams = Streams(limits.max_streams, limits.max_streams_per_caller, ping)
-    calls = Calls(operations, Validator(limits), Extensions(declared), streams)
+    calls = Calls(operations, Validator(limits, config.agent_card), Extensions(declared), streams)
     router = Router({V1: Rest(calls, config.server.rest_media_type).serve, V03: RestV03(calls).serve}, legacy)
     app = App(middleware=list(middleware), router=router, request_type=Request)
     app.streams = streams

@@ -14,8 +14,9 @@ from google.protobuf.message import Message
 
 from a2a_claude.a2a.decoding import Violations, decode
 from a2a_claude.a2a.errors import invalid_params
+from a2a_claude.a2a.input_modes import InputModes
 from a2a_claude.a2a.webhook_request import is_auth_scheme, is_header_value
-from a2a_claude.config.model import Limits
+from a2a_claude.config.model import AgentCard, Limits
 
 MessageT = TypeVar("MessageT", bound=Message)
 
@@ -82,10 +83,11 @@ def acceptable_tenant(name: str) -> bool:
 
 
 class Validator:
-    """Checks requests against the bounds of `server.limits`."""
+    """Checks requests against the bounds of `server.limits` and what the card promises to take."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, card: AgentCard) -> None:
         self._limits = limits
+        self._input_modes = InputModes(card)
         self._checks: Mapping[type[Message], Callable[[Any, Any, Violations], None]] = {
             pb.SendMessageRequest: self._send,
             pb.GetTaskRequest: _history_length,
@@ -120,6 +122,7 @@ class Validator:
 
         Raises:
             InvalidParamsError: naming every field that is wrong and why.
+            ContentTypeNotSupportedError: the agent does not take a part of this media type.
         """
         violations: Violations = []
         request = decode(kind, data, violations)
@@ -130,6 +133,8 @@ class Validator:
                 check(request, data, violations)
         if violations:
             raise invalid_params(*violations)
+        if isinstance(request, pb.SendMessageRequest):
+            self._input_modes.check(request.message)
         return request
 
     def _send(self, request: pb.SendMessageRequest, data: Any, violations: Violations) -> None:

@@ -601,6 +601,7 @@ class Features:
     """Switches."""
 
     stream_artifact_chunks: bool
+    output_files: bool
     emit_thinking_events: bool
     emit_tool_events: bool
     emit_file_change_events: bool
@@ -615,6 +616,7 @@ class Features:
         """From a checked document with its defaults filled in."""
         return cls(
             stream_artifact_chunks=data["streamArtifactChunks"],
+            output_files=data["outputFiles"],
             emit_thinking_events=data["emitThinkingEvents"],
             emit_tool_events=data["emitToolEvents"],
             emit_file_change_events=data["emitFileChangeEvents"],
