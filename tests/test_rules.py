@@ -98,6 +98,7 @@ CODES = {
     "memory-file": "A2C524",
     "unknown-mcp-server": "A2C525",
     "no-workspace": "A2C526",
+    "never-asked": "A2C527",
     "port-clash": "A2C601",
     "cannot-render": "A2C701",
 }

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
+from a2a_claude.config import permission_checks
 from a2a_claude.config.diagnostics import Diagnostic, error, note, warning
 from a2a_claude.config.node import Node, dotted
 from a2a_claude.config.view import View
@@ -26,19 +27,6 @@ def check(root: Node, document: Any) -> list[Diagnostic]:
     return [diagnostic for rule in _RULES for diagnostic in rule(view)]
 
 
-def _permission_mode(view: View) -> Found:
-    where = ("claude", "permissionMode")
-    mode = view.get(str, *where)
-    if mode == "bypassPermissions" and not view.get(bool, "claude", "dangerouslyAllowBypassPermissions"):
-        message = "bypassPermissions gives Claude every tool without asking"
-        hint = "set claude.dangerouslyAllowBypassPermissions: true to consent, or use acceptEdits, dontAsk or plan"
-        yield error("bypass-consent", message, view.span(*where), hint)
-    if mode == "default" and view.get(str, "claude", "approvals") != "inputRequired":
-        message = "permissionMode default asks before each tool, and there is nobody to ask"
-        hint = "use acceptEdits, dontAsk or plan, or set claude.approvals: inputRequired to ask the caller"
-        yield error("nobody-to-ask", message, view.span(*where), hint)
-
-
 def _prompts(view: View) -> Found:
     if view.get(str, "claude", "customSystemPrompt") and view.get(str, "claude", "systemPromptAppend"):
         pair = ("systemPromptAppend", "customSystemPrompt")
@@ -51,7 +39,7 @@ def _prompts(view: View) -> Found:
 def _mcp(view: View) -> Found:
     allowed = view.strings("claude", "allowedTools")
     bypass = view.get(str, "claude", "permissionMode") == "bypassPermissions"
-    asks = view.get(str, "claude", "approvals") == "inputRequired"
+    asked = permission_checks.asks(view)
     for name, server in view.mapping("mcp").items():
         where = ("mcp", name)
         if name == RESERVED_MCP_SERVER:
@@ -62,7 +50,7 @@ def _mcp(view: View) -> Found:
             continue
         if server.get("type") == "http" and isinstance(server.get("url"), str):
             yield from _url(view, *where, "url")
-        if not bypass and not asks and not any(_admits(rule, name) for rule in allowed):
+        if not bypass and not asked and not any(_admits(rule, name) for rule in allowed):
             message = f"no claude.allowedTools entry admits the tools of the MCP server {name}"
             hint = f"add mcp__{name}__* to claude.allowedTools, or single tools of it"
             yield warning("mcp-unreachable", message, view.key(*where), hint)
@@ -82,7 +70,7 @@ def _tools(view: View) -> Found:
         if rule in disallowed or tool in disallowed:
             message = f"{rule} is allowed, and {tool if tool in disallowed else rule} is disallowed, which wins"
             yield warning("tool-conflict", message, view.span(*where), "remove it from one of the two lists")
-        elif plan and tool in _WRITING_TOOLS and "(" not in rule:
+        elif plan and not permission_checks.asks_caller(view) and tool in _WRITING_TOOLS and "(" not in rule:
             message = f"{rule} is allowed, but plan mode never writes"
             yield warning("plan-writes", message, view.span(*where), "remove it, or use another permissionMode")
 
@@ -288,7 +276,8 @@ def _claude_agents(view: View) -> Found:
 
 
 _RULES: tuple[Callable[[View], Found], ...] = (
-    _permission_mode,
+    permission_checks.permission_mode,
+    permission_checks.approvals,
     _prompts,
     _mcp,
     _tools,
