@@ -1,9 +1,9 @@
 """The documentation is true: its commands print what it shows, its configs are valid, its links lead somewhere.
 
 In README.md and docs/ a block marked `console` is run: lines that begin with `$ ` are commands (with the lines of their
-here-documents), the lines between them are what is printed, and a line `...` stands for any lines. The commands of a
-page run in one shell, in a copy of this checkout's agents. `yaml agent` is an agent's config; other `yaml` and `json`
-only has to be readable.
+here-documents), the lines between them are what is printed, a line `...` stands for any lines, and `...` in a line for
+any text. The commands of a page run in one shell, in a copy of this checkout's agents. `yaml agent` is an agent's
+config; other `yaml` and `json` only has to be readable.
 """
 
 from __future__ import annotations
@@ -90,7 +90,9 @@ def commands(block: str) -> list[Command]:
 
 
 def pattern(lines: list[str]) -> str:
-    return "".join(r"(?:.*\n)*?" if line == "..." else re.escape(line) + r"\n" for line in lines)
+    return "".join(
+        r"(?:.*\n)*?" if line == "..." else ".*".join(map(re.escape, line.split("..."))) + r"\n" for line in lines
+    )
 
 
 def without_end(lines: list[str]) -> list[str]:

@@ -30,6 +30,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "runtime": {"config", "store", "observe", "a2a", "claude"},
     "server": {"config", "a2a", "runtime", "listening", "sd_notify"},
     "listening": set(),
+    "instances": set(),
     "sd_notify": set(),
     "commands": {
         "config",
@@ -42,6 +43,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "claude",
         "runtime",
         "server",
+        "instances",
     },
     "cli": {"commands"},
     "__main__": {"cli"},

@@ -35,13 +35,14 @@ def command(path: str | None, port: int | None, hostname: str | None, live: bool
     if port or os.environ.get("PORT", "").isdigit():
         server["port"] = port or int(os.environ["PORT"])
     host = str(hostname or server["hostname"]).strip("[]")
-    problem = ask(_WILDCARDS.get(host, host), server["port"], bool(server.get("tls")), not live, timeout)
+    problem = ask(host, server["port"], bool(server.get("tls")), not live, timeout)
     click.echo(problem or "ready")
     raise SystemExit(INVALID if problem else 0)
 
 
 def ask(host: str, port: int, tls: bool, ready: bool, timeout: float) -> str:
-    """What is wrong with the server at `host`, empty when nothing is."""
+    """What is wrong with the server that listens on `host`, empty when nothing is."""
+    host = _WILDCARDS.get(host, host)
     connection: http.client.HTTPConnection
     if tls:
         context = ssl.create_default_context()

@@ -10,3 +10,9 @@ def agent_path(given: str) -> Path:
     """The place of an agent: its name in agents/, else a path, which may lead nowhere. Raises nothing."""
     named = Path("agents") / given
     return named if os.path.exists(named) else Path(given)
+
+
+def state_base() -> Path:
+    """The folder of this user's agents' states (XDG Base Directory Specification)."""
+    home = os.environ.get("XDG_STATE_HOME", "")
+    return (Path(home) if home.startswith("/") else Path.home() / ".local" / "state") / "a2a-claude"

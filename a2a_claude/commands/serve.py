@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from a2a_claude.commands.common import INVALID, USAGE, _profile, fail, report
-from a2a_claude.commands.naming import agent_path
+from a2a_claude.commands.naming import agent_path, state_base
 from a2a_claude.commands.runtime import require_runtime
 from a2a_claude.config.agent import Agent
 from a2a_claude.config.diagnostics import Diagnostic, tidy
@@ -127,14 +127,12 @@ def _load(target: Path, options: Options) -> tuple[Loaded, list[Diagnostic]]:
 
 
 def _state(given: str | None, agent: Agent) -> Path:
-    """`--state-dir`, systemd's, or a folder of the user's own (XDG Base Directory Specification)."""
+    """`--state-dir`, systemd's, or a folder of the user's own."""
     if given:
         return Path(given).absolute()
     if systemd := os.environ.get("STATE_DIRECTORY", "").split(":")[0]:
         return Path(systemd)
-    home = os.environ.get("XDG_STATE_HOME", "")
-    base = Path(home) if home.startswith("/") else Path.home() / ".local" / "state"
-    return base / "a2a-claude" / agent.name
+    return state_base() / agent.name
 
 
 def _run(

@@ -1,0 +1,79 @@
+"""What the commands share that start, find and stop agents in the background."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from a2a_claude.commands.common import fail
+from a2a_claude.commands.naming import agent_path, state_base
+from a2a_claude.commands.runtime import require_runtime
+
+if TYPE_CHECKING:
+    from a2a_claude.instances import Place
+
+STOP_SECONDS = 60.0
+START_SECONDS = 60.0
+
+
+def state_option(command: Any) -> Any:
+    """`--state-dir`, as of serve."""
+    return click.option("--state-dir", type=click.Path(), help="Its state folder, where that was given to start.")(
+        command
+    )
+
+
+def place(agent: str, state_dir: str | None) -> Place:
+    """Where an agent keeps its state: by its name, its folder or its file. The config need not be valid, or be there.
+
+    Exits 2 when it names no single agent.
+    """
+    require_runtime()
+    from a2a_claude.instances import Place
+
+    target = agent_path(agent)
+    name = agent
+    if os.path.exists(target):
+        from a2a_claude.config.layers import Files, find
+
+        found, _ = find(target, Files())
+        if len(found) != 1:
+            fail(f"{agent} is not one agent", "give a name in agents/, an agent's folder or its file")
+        name = found[0].name
+    elif os.sep in agent or not name.strip("."):
+        fail(f"no agent is named {agent}", "give a name in agents/, an agent's folder or its file")
+    return Place(name, Path(state_dir).absolute() if state_dir else state_base() / name)
+
+
+def places() -> list[Place]:
+    """The agents of this user that were ever started in the background."""
+    require_runtime()
+    from a2a_claude.instances import places as below
+
+    return below(state_base())
+
+
+def start(where: Place, arguments: list[str], timeout: float) -> None:
+    """Starts an agent and says where it is; exits 1 with the end of its log when it does not start."""
+    from a2a_claude.instances import InstanceError
+
+    try:
+        instance = where.start(arguments, timeout)
+    except InstanceError as error:
+        click.echo(f"a2a-claude: {where.name} did not start: {error}", err=True)
+        raise SystemExit(1) from None
+    click.echo(f"{where.name}: started, process {instance.pid}, {instance.url}, log {where.log}")
+
+
+def stop(where: Place, timeout: float) -> None:
+    """Stops an agent that runs, and says so."""
+    instance = where.running()
+    if instance is None:
+        click.echo(f"{where.name}: not running")
+    elif where.stop(instance, timeout):
+        click.echo(f"{where.name}: stopped")
+    else:
+        click.echo(f"{where.name}: did not stop within {timeout:g} s and was killed; its tasks are kept")

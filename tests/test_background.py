@@ -1,0 +1,209 @@
+"""`start`, `stop`, `restart`, `status` and `logs`: real servers in the background of this machine."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from a2a_claude.instances import Place
+from tests.serving import PATIENCE, ROOT, environment, write_agent
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+KEY = "sk-ant-of-the-shell"
+SCRIPTED = ("--executor", "scripted", "--port", "0")
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Iterator[Run]:
+    """Runs a command in a project with an agent `reviewer`; whatever is still running is stopped at the end."""
+    write_agent(tmp_path)
+    variables = environment(
+        XDG_STATE_HOME=str(tmp_path / "state"), WORKSPACE_DIR=str(tmp_path), ANTHROPIC_API_KEY=KEY
+    )
+
+    def command(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "a2a_claude", *arguments],
+            cwd=tmp_path,
+            env=variables,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+
+    yield command
+    command("stop", "reviewer", "--timeout", "5")
+
+
+def place(folder: Path) -> Place:
+    return Place("reviewer", folder / "state" / "a2a-claude" / "reviewer")
+
+
+def process_of(output: str) -> psutil.Process:
+    found = re.search(r"process (\d+)", output)
+    assert found, output
+    return psutil.Process(int(found[1]))
+
+
+def test_a_started_agent_is_ready_when_start_returns_and_gone_when_stop_returns(run: Run) -> None:
+    started = run("start", "reviewer", *SCRIPTED)
+    assert started.returncode == 0, started.stderr
+    process = process_of(started.stdout)
+    url = re.search(r"http://127\.0\.0\.1:\d+", started.stdout)
+    assert url
+    called = run("call", url[0], "hello")
+    assert called.returncode == 0, called.stderr
+    status = run("status", "reviewer")
+    assert (status.returncode, status.stdout.endswith(f"{url[0]}, ready\n")) == (0, True)
+    assert json.loads(run("status", "--json").stdout)["pid"] == process.pid
+    assert run("stop", "reviewer").stdout == "reviewer: stopped\n"
+    assert not process.is_running()
+    assert run("status", "reviewer").returncode == 3
+
+
+def test_start_leaves_a_running_agent_alone_and_restart_uses_its_last_options(run: Run) -> None:
+    first = process_of(run("start", "reviewer", *SCRIPTED, "--agent-name", "Mine").stdout)
+    again = run("start", "agents/reviewer")
+    assert "already running" in again.stdout
+    assert process_of(again.stdout) == first
+    restarted = run("restart", "reviewer")
+    assert restarted.returncode == 0, restarted.stderr
+    assert process_of(restarted.stdout) != first
+    assert "Mine listens on" in run("logs", "reviewer", "-n", "1").stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [(("--executor", "nobody"), "no executor is named nobody"), (("--set", "server.prot=1"), "did you mean 'port'")],
+)
+def test_an_agent_that_does_not_start_says_why(run: Run, options: tuple[str, ...], says: str) -> None:
+    failed = run("start", "reviewer", *options)
+    assert failed.returncode == 1
+    assert "reviewer did not start: it ended with exit code" in failed.stderr
+    assert says in failed.stderr
+    assert run("status", "reviewer").returncode == 3
+
+
+def test_one_that_is_never_ready_is_not_left_behind(run: Run, tmp_path: Path) -> None:
+    failed = run("start", "reviewer", *SCRIPTED, "--timeout", "0.01")
+    assert (failed.returncode, "was not ready after 0.01 s" in failed.stderr) == (1, True)
+    state = str(place(tmp_path).folder)
+    assert [each.pid for each in psutil.process_iter(["cmdline"]) if state in (each.info["cmdline"] or [])] == []
+
+
+def test_two_starts_at_once_start_one(run: Run) -> None:
+    outputs: list[str] = []
+    threads = [
+        threading.Thread(target=lambda: outputs.append(run("start", "reviewer", *SCRIPTED).stdout)) for _ in range(2)
+    ]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert sorted("already" in each for each in outputs) == [False, True]
+    assert len({process_of(each).pid for each in outputs}) == 1
+
+
+def test_another_process_with_the_recorded_number_is_never_touched(run: Run, tmp_path: Path) -> None:
+    bystander = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    try:
+        where = place(tmp_path)
+        where.folder.mkdir(parents=True)
+        record = {"name": "reviewer", "pid": bystander.pid, "created": 1.0, "url": "http://127.0.0.1:1"}
+        (where.folder / "instance.json").write_text(json.dumps({**record, "arguments": []}))
+        assert run("status", "reviewer").stdout == "reviewer: not running\n"
+        assert run("stop", "reviewer").stdout == "reviewer: not running\n"
+        assert bystander.poll() is None
+    finally:
+        bystander.communicate(b"\n")
+
+
+def test_a_server_that_does_not_stop_in_time_is_killed_and_said_to_be(run: Run) -> None:
+    process = process_of(run("start", "reviewer", *SCRIPTED).stdout)
+    process.suspend()
+    stopped = run("stop", "reviewer", "--timeout", "0.2")
+    assert "was killed" in stopped.stdout
+    assert not process.is_running()
+
+
+def test_a_crash_is_seen_and_the_next_start_works(run: Run) -> None:
+    process = process_of(run("start", "reviewer", *SCRIPTED).stdout)
+    process.kill()
+    psutil.wait_procs([process], PATIENCE)
+    assert run("status", "reviewer").stdout == "reviewer: not running\n"
+    assert run("start", "reviewer", *SCRIPTED).returncode == 0
+
+
+def test_stopping_waits_for_a_start_under_way(tmp_path: Path) -> None:
+    where = place(tmp_path)
+    with where.locked(), open(where.folder / "instance.lock") as other, pytest.raises(BlockingIOError):
+        fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+@pytest.mark.parametrize("arguments", [("start", "nobody/at/all"), ("stop", ".."), ("logs", "agents")])
+def test_what_names_no_agent_is_refused(run: Run, tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    write_agent(tmp_path, "second", server={"port": 4000})
+    refused = run(*arguments)
+    assert (refused.returncode, "hint:" in refused.stderr) == (2, True)
+
+
+def test_logs_are_readable_and_followed(run: Run, tmp_path: Path) -> None:
+    assert run("logs", "reviewer").returncode == 1
+    run("start", "reviewer", *SCRIPTED)
+    assert re.match(r"\d{4}-\d\d-\d\dT\S+ INFO    ", run("logs", "reviewer").stdout)
+    assert json.loads(run("logs", "reviewer", "--json", "-n", "1").stdout)["level"] == "info"
+    following = place(tmp_path).follow()
+    lines = iter(following)
+    with open(place(tmp_path).log, "a") as log:
+        log.write("one more\n")
+        log.flush()
+        # What was there before the first step is not repeated: the step comes after the write.
+        threading.Timer(0.1, lambda: (log.write("and another\n"), log.flush())).start()
+        assert next(lines) == "and another"
+
+
+def test_secrets_of_the_shell_are_not_recorded_and_files_are_private(run: Run, tmp_path: Path) -> None:
+    assert KEY in process_of(run("start", "reviewer", *SCRIPTED).stdout).environ().values()
+    files = [path for path in place(tmp_path).folder.rglob("*") if path.is_file()]
+    assert place(tmp_path).log in files
+    for path in files:
+        assert KEY.encode() not in path.read_bytes()
+        assert path.stat().st_mode & 0o077 == 0, path
+
+
+def test_the_scripts_of_the_shipped_agents_do_the_same(tmp_path: Path) -> None:
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    (programs / "a2a-claude").write_text(f'#!/bin/sh\nexec {sys.executable} -m a2a_claude "$@"\n')
+    (programs / "a2a-claude").chmod(0o755)
+    variables = environment(
+        XDG_STATE_HOME=str(tmp_path / "state"), WORKSPACE_DIR=str(tmp_path), PATH=f"{programs}:{os.environ['PATH']}"
+    )
+
+    def script(agent: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        program = [str(ROOT / "agents" / agent / "start.sh"), *arguments]
+        return subprocess.run(
+            program, env=variables, capture_output=True, text=True, timeout=PATIENCE, check=False, cwd=tmp_path
+        )
+
+    try:
+        for agent in ("example", "reviewer"):
+            started = script(agent, "start", *SCRIPTED)
+            assert started.returncode == 0, started.stderr
+            assert script(agent, "status").stdout.endswith("ready\n")
+            assert "listens on" in script(agent, "logs").stdout
+    finally:
+        stopped = [script(agent, "stop").stdout for agent in ("example", "reviewer")]
+    assert stopped == ["example: stopped\n", "reviewer: stopped\n"]
+    assert script("example").returncode == 2
