@@ -7,7 +7,13 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from claude_agent_sdk import ClaudeAgentOptions, PermissionMode
+from claude_agent_sdk import (
+    ClaudeAgentOptions,
+    PermissionMode,
+    PermissionResultAllow,
+    PermissionResultDeny,
+    ToolPermissionContext,
+)
 
 from a2a_claude.a2a.lifecycle import Lifecycle
 from a2a_claude.claude.client import Client, Stderr
@@ -66,13 +72,22 @@ class OneSession:
         if self.fails:
             raise self.fails
         if self.session is None:
-            client = Client(ClaudeAgentOptions(verbatim_prompts=True), self.transport, Stderr())
+            options = ClaudeAgentOptions(verbatim_prompts=True, can_use_tool=self._ask)
+            client = Client(options, self.transport, Stderr())
             await client.start()
             self.session = Session(client, self.fell_back, self.cost_before)
         return self.session
 
+    async def _ask(
+        self, tool: str, arguments: dict[str, Any], context: ToolPermissionContext
+    ) -> PermissionResultAllow | PermissionResultDeny:
+        assert self.session is not None
+        assert self.session.ask is not None
+        return await self.session.ask(tool, arguments, context)
+
     async def release(self, session: LiveSession, *, healthy: bool) -> None:
         assert self.session is not None
+        self.session.ask = None
         self.session.client.detach()
         self.released.append(healthy)
         if not healthy:
@@ -101,6 +116,8 @@ async def room(
     workspace: Path | None = None,
     secrets: tuple[str, ...] = (),
     fetch: Fetch | None = None,
+    notes: Path | None = None,
+    known: Callable[[str], bool] = lambda _: True,
     **how: Any,
 ) -> AsyncIterator[Room]:
     """An agent that plays `turns`; `config` is its document."""
@@ -109,7 +126,15 @@ async def room(
         document["claude"] = {**document.get("claude", {}), "workingDirectory": str(workspace)}
     sessions = OneSession(turns, **how)
     spent: list[Usage] = []
-    executor = ClaudeExecutor(make_agent(document).config, sessions, Redactor(secrets), fetch=fetch, spent=spent.append)
+    executor = ClaudeExecutor(
+        make_agent(document).config,
+        sessions,
+        Redactor(secrets),
+        fetch=fetch,
+        spent=spent.append,
+        notes=notes,
+        known=known,
+    )
     async with serving(executor) as lifecycle:
         yield Room(lifecycle, sessions, spent)
     await sessions.shutdown(1)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 
 import pytest
 from a2a.types.a2a_pb2 import SendMessageRequest
-from a2a.utils.errors import InvalidParamsError, TaskNotFoundError, UnsupportedOperationError
+from a2a.utils.errors import InvalidParamsError, UnsupportedOperationError
 from google.protobuf.json_format import ParseDict
 
 from a2a_claude.a2a.lifecycle import Lifecycle
@@ -217,71 +216,14 @@ async def test_sub_agents_inside_claude_ask_too(tmp_path: Path) -> None:
 
 
 @asynchronous
-async def test_what_decides_nothing(tmp_path: Path) -> None:
-    async with asking(tmp_path) as asked:
-        task = await asked.begin(bash("touch a"), bash("touch b"), {"text": "done"})
-        first = request_of(task)["id"]
-        other = await Caller(asked.lifecycle, "bob").task(directive({"text": "mine"}))
-        before = await asked.caller.get(task["id"])
-        wrong: list[tuple[dict[str, Any], str]] = [
-            ({"id": "00000000", "choice": "allow"}, f"no request '00000000' in this turn: open: {first}"),
-            ({"id": first, "choice": "yes"}, "can be answered with: allow, allowSession, deny"),
-            ({"id": first}, "can be answered with"),
-            ({"choice": "allow"}, r"approvals\[0\]\.id: the id"),
-            ({"id": first, "choise": "allow"}, r"approvals\[0\]\.choise: not known"),
-            ({"id": first, "choice": True}, r"approvals\[0\]\.choice: a text"),
-            ({"id": first, "choice": "allow", "input": "x"}, r"approvals\[0\]\.input: an object"),
-        ]
-        for answer, why in wrong:
-            with pytest.raises(InvalidParamsError, match=why):
-                await asked.answer(task, answer)
-            with pytest.raises(InvalidParamsError):  # one that is right does not count beside one that is wrong
-                await asked.answer(task, {"id": first, "choice": "allow"}, answer)
-        for text in ("please go on", "yes", "allow it", "00000000 allow"):
-            with pytest.raises(InvalidParamsError):
-                await asked.answer(task, text=text)
-        with pytest.raises(TaskNotFoundError):
-            await asked.answer(task, {"id": first, "choice": "allow"}, caller=Caller(asked.lifecycle, "bob"))
-        with pytest.raises(UnsupportedOperationError):
-            await asked.answer(other, {"id": first, "choice": "allow"}, caller=Caller(asked.lifecycle, "bob"))
-        with pytest.raises(InvalidParamsError, match="by its taskId"):
-            await asked.answer({"id": ""}, {"id": first, "choice": "allow"})
-        assert await asked.caller.get(task["id"]) == before
-        assert not (asked.workspace / "a").exists()
-
-        task = await asked.answer(task, text="Allow.")
-        second = request_of(task)["id"]
-        with pytest.raises(InvalidParamsError, match=f"{first} is decided already: allow \\(caller\\)"):
-            await asked.answer(task, {"id": first, "choice": "deny"})
-        with pytest.raises(InvalidParamsError, match=second):
-            await asked.answer(task, text="allow")  # sent twice: it was not meant for the second request
-        assert not (asked.workspace / "b").exists()
-        assert state(await asked.answer(task, {"id": second, "choice": "deny"})) == "completed"
-        with pytest.raises(UnsupportedOperationError):
-            await asked.answer(task, {"id": second, "choice": "allow"})
-
-
-@asynchronous
-async def test_two_answers_at_once_decide_once(tmp_path: Path) -> None:
-    async with asking(tmp_path) as asked:
-        task = await asked.begin(bash("touch a"), {"text": "done"})
-        one = request_of(task)["id"]
-        answers = [asked.answer(task, {"id": one, "choice": choice}) for choice in ("deny", "allow", "allow")]
-        found = await asyncio.gather(*answers, return_exceptions=True)
-        assert [type(each) for each in found] == [dict, InvalidParamsError, InvalidParamsError]
-        assert not (asked.workspace / "a").exists()
-
-
-@asynchronous
 async def test_no_answer_in_time_denies(tmp_path: Path) -> None:
-    late = bash("touch late", run_in_background=False)
     async with asking(tmp_path, {"timeouts": {"approval": 300, "prompt": 60_000}}) as asked:
-        events = []
-        task = await asked.begin(late, {"text": "went on without"})
-        one = request_of(task)["id"]
-        async for event in asked.caller.subscribe(task["id"]):
-            events.append(event)
-        task = await asked.caller.get(task["id"])
+        turns = (bash("touch late"), {"text": "went on without"})
+        events = [each async for each in asked.caller.stream(directive(*turns))]
+        one = request_of(events[-1]["statusUpdate"])["id"]
+        task_id = events[0]["task"]["id"]
+        while state(task := await asked.caller.get(task_id)) in ("input-required", "working"):
+            await asyncio.sleep(0.05)
         assert (state(task), texts(task)) == ("completed", ["went on without"])
         assert task["metadata"]["decided"] == [{"id": one, "tool": "Bash", "choice": "deny", "by": "timeout"}]
         assert "Bash: denied, nobody answered in time." in str(task["history"])
@@ -289,15 +231,6 @@ async def test_no_answer_in_time_denies(tmp_path: Path) -> None:
         with pytest.raises(UnsupportedOperationError):
             await asked.answer(task, {"id": one, "choice": "allow"})
         assert not (asked.workspace / "late").exists()
-
-
-@asynchronous
-async def test_the_prompts_time_does_not_pass_while_the_caller_thinks(tmp_path: Path) -> None:
-    async with asking(tmp_path, {"timeouts": {"prompt": 4_000}}) as asked:
-        task = await asked.begin(bash("touch a"), {"text": "done"})
-        await asyncio.sleep(5)
-        task = await asked.answer(task, {"id": request_of(task)["id"], "choice": "allow"})
-        assert (state(task), texts(task)) == ("completed", ["done"])
 
 
 @asynchronous
@@ -351,19 +284,6 @@ def test_the_policy_decides_first(tmp_path: Path, approvals: str) -> None:
             assert ("AskUserQuestion" in offered) is (approvals == "inputRequired")
 
     run()
-
-
-@asynchronous
-async def test_secrets_of_an_input_are_not_shown(tmp_path: Path) -> None:
-    token = "ghp_" + "a1B2" * 9
-    async with asking(tmp_path) as asked:
-        long = "x" * 30_000
-        command = f"curl -H 'Authorization: Bearer {token}' http://127.0.0.1:1 # {long}"
-        task = await asked.begin(bash(command), {"text": "done"})
-        assert token not in str((task["metadata"], task["status"]))
-        assert request_of(task)["truncated"] == ["input.command"]
-        assert re.search("<redacted>", request_of(task)["input"]["command"])
-        assert state(await asked.answer(task, {"id": request_of(task)["id"], "choice": "deny"})) == "completed"
 
 
 @asynchronous
