@@ -12,7 +12,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
 from a2a.server.agent_execution.agent_executor import AgentExecutor
@@ -32,6 +32,9 @@ from a2a_claude.config.variables import secret_paths
 from a2a_claude.observe.metrics import Metrics
 from a2a_claude.store import EventRecord, Store, StoreError
 from a2a_claude.store.codec import STATE_NAMES
+
+if TYPE_CHECKING:
+    from a2a_claude.claude.content import Fetch
 
 logger = logging.getLogger(__name__)
 
@@ -166,13 +169,35 @@ class Runtime:
                 inherited=environ,
                 secrets=[value for name in agent.secrets if (value := self._variables.get(name))],
                 hidden=secret_paths(environ, agent.secrets),
+                fetch=self._fetch(stack),
                 spent=lambda usage: spent(usage.tokens, usage.cost),
+                known=lambda task_id: store.task(task_id) is not None,
             )
         except OptionsError as error:
             raise StartError(str(error)) from error
         stack.push_async_callback(service.pool.shutdown, CLAUDE_SECONDS)
         metrics.read("a2a_claude_processes", "Processes of Claude, by what they do.", service.stats, ("state",))
         return service.executor
+
+    def _fetch(self, stack: contextlib.AsyncExitStack) -> Fetch | None:
+        """What gets files by URL, where the config allows them."""
+        server = self._agent.config.server
+        if not server.limits.fetch_file_urls:
+            return None
+        from a2a_claude.a2a.file_urls import FetchError, FileFetcher  # with an HTTP client, as below
+        from a2a_claude.claude.content import Fetched, FileUnavailable
+
+        fetcher = FileFetcher(Guard(server.file_urls))
+        stack.push_async_callback(fetcher.close)
+
+        async def fetch(url: str, most: int) -> Fetched:
+            try:
+                found = await fetcher.get(url, most)
+            except FetchError as error:
+                raise FileUnavailable(str(error)) from None
+            return Fetched(found.content, found.media_type)
+
+        return fetch
 
     async def _push(self, handler: Lifecycle, store: Store, guard: Guard, stack: contextlib.AsyncExitStack) -> None:
         from a2a_claude.a2a.push import PushSender  # with an HTTP client, which most agents do without

@@ -16,14 +16,15 @@ from google.protobuf.struct_pb2 import Value
 from hypothesis import given
 from hypothesis import strategies as st
 
-from a2a_claude.claude.content import Fetched, FileUnavailable, Prompts, outputs, safe_name
+from a2a_claude.claude.content import Fetched, FileUnavailable, Prompts, outputs
+from a2a_claude.claude.task_folders import TaskFolders, safe_name
 from tests.lifecycle import limits
 
 PNG = b"\x89PNG\r\n"
 
 
 def blocks(workspace: Path, *parts: Part, **how: Any) -> list[dict[str, Any]]:
-    prompts = Prompts(workspace, limits(**how.pop("limits", {})), how.pop("fetch", None))
+    prompts = Prompts(TaskFolders(workspace), limits(**how.pop("limits", {})), how.pop("fetch", None))
     message = Message(message_id="m", parts=parts)
     prompts.check(message)
     return asyncio.run(prompts.blocks(message, "task-1"))
@@ -104,8 +105,24 @@ def test_a_file_by_url_is_fetched_where_the_config_allows_it(tmp_path: Path) -> 
     part = Part(url="https://example.org/small.csv?x#y")
     [found] = blocks(tmp_path, part, fetch=fetch, limits=allowed)
     assert found["text"] == '<file name="small.csv">\na,b\n</file>'
-    with pytest.raises(FileUnavailable, match="more than"):
+    with pytest.raises(FileUnavailable, match="File 1 has more than"):
         blocks(tmp_path, Part(url="https://example.org/large"), fetch=fetch, limits=allowed)
+
+
+def test_files_by_url_bring_no_more_than_a_message_could_bring_itself(tmp_path: Path) -> None:
+    asked: list[int] = []
+
+    async def fetch(_url: str, most: int) -> Fetched:
+        asked.append(most)
+        if most < 60:
+            raise FileUnavailable(f"it has more than {most} bytes")
+        return Fetched(b"x" * 60, "text/plain")
+
+    bounds = {"fetch_file_urls": True, "max_file_bytes": 80, "max_body_bytes": 100}
+    part = Part(url="https://example.org/a")
+    with pytest.raises(FileUnavailable, match="File 2 is not available: it has more than 40 bytes"):
+        blocks(tmp_path, part, part, fetch=fetch, limits=bounds)
+    assert asked == [80, 40]
 
 
 @pytest.mark.parametrize("how", [{}, {"fetch": fetch}, {"limits": {"fetch_file_urls": True}}])
@@ -147,6 +164,25 @@ def test_accepted_modes_are_what_the_agent_can_give(
     else:
         found = outputs(accepted, structured=structured)
         assert (found.text, found.data) == expected
+
+
+@pytest.mark.parametrize(
+    ("accepted", "card", "given"),
+    [
+        (["image/png"], ["image/png"], True),
+        (["image/*"], ["image/png"], True),
+        (["image/png"], ["image/*"], True),
+        (["image/png"], ["application/pdf"], False),
+        (["image/png"], [], False),
+    ],
+)
+def test_files_that_the_card_names_are_something_to_accept(accepted: list[str], card: list[str], given: bool) -> None:
+    if given:
+        found = outputs(accepted, structured=False, files=card)
+        assert (found.text, found.takes("image/png"), found.takes("text/plain")) == (False, True, False)
+    else:
+        with pytest.raises(ContentTypeNotSupportedError, match="this agent gives text/plain"):
+            outputs(accepted, structured=False, files=card)
 
 
 @given(st.text(max_size=300))

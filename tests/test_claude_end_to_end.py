@@ -148,6 +148,24 @@ async def test_images_and_files_reach_the_model(tmp_path: Path) -> None:
 
 
 @asynchronous
+async def test_a_file_that_claude_writes_for_its_caller_goes_with_the_answer_of_each_turn(tmp_path: Path) -> None:
+    async def turn(caller: Caller, name: str) -> dict[str, Any]:
+        write = {"name": "Write", "input": {"file_path": f"OUT/{name}", "content": name}}
+        last = r"(?s)/[^ \"]+/out(?= are)(?!.*/out are)"
+        script = directive({"tools": [write], "find": {"OUT": last}}, {"text": "done"})
+        return await caller.task(script, context_id="c")
+
+    async with served(tmp_path) as (lifecycle, _):
+        caller = Caller(lifecycle)
+        for name in ("a.md", "b.md"):
+            task = await turn(caller, name)
+            assert (state(task), task["artifacts"][0]["parts"]) == ("completed", [{"text": "done"}])
+            [part] = task["artifacts"][1]["parts"]
+            assert (part["filename"], part["mediaType"]) == (name, "text/markdown")
+            assert b64decode(part["raw"]) == name.encode()
+
+
+@asynchronous
 async def test_structured_output_comes_as_data(tmp_path: Path) -> None:
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
     config = {"outputFormat": {"type": "json_schema", "schema": schema}}

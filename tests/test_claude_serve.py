@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import signal
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +35,8 @@ def claude(folder: Path, **config: Any) -> Iterator[tuple[Served, FakeAPI]]:
         api.shutdown()
 
 
-def send(served: Served, text: str, **configuration: Any) -> dict[str, Any]:
-    message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": text}]}
+def send(served: Served, text: str, *parts: dict[str, Any], **configuration: Any) -> dict[str, Any]:
+    message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": text}, *parts]}
     params = {"message": message, "configuration": configuration}
     body = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": params}
     answer = httpx.post(f"{served.url}/a2a/jsonrpc", json=body, headers=V1, timeout=PATIENCE).json()
@@ -52,6 +54,53 @@ def test_claude_answers_and_is_counted(tmp_path: Path) -> None:
         assert 'a2a_claude_tokens_total{type="output"} 40' in counted
         assert any("claude-code" in line for line in served.raw)
         assert KEY not in "".join(served.raw)
+
+
+class Files(BaseHTTPRequestHandler):
+    """A file server with a file, a way to it, and a way to where nobody may go."""
+
+    def do_GET(self) -> None:
+        host = f"http://127.0.0.1:{self.server.server_address[1]}"  # type: ignore[str-bytes-safe]
+        leads = {"/moved": f"{host}/notes.csv", "/away": "http://169.254.169.254/latest/meta-data/"}.get(self.path)
+        self.send_response(302 if leads else 200)
+        body = b"" if leads else b"from,the\nfile,server\n"
+        for name, value in (("Location", leads), ("Content-Type", "text/csv"), ("Content-Length", str(len(body)))):
+            if value is not None:
+                self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Nobody reads it."""
+
+
+def test_files_come_by_url_and_go_with_the_answer(tmp_path: Path) -> None:
+    files = ThreadingHTTPServer(("127.0.0.1", 0), Files)
+    threading.Thread(target=files.serve_forever, daemon=True).start()
+    host = f"http://127.0.0.1:{files.server_address[1]}"
+    server = {
+        "limits": {"fetchFileUrls": True},
+        "fileUrls": {"allowHttp": True, "allowedHosts": ["127.0.0.1"]},
+    }
+    shell = {
+        "name": "Bash",
+        "input": {"command": "printf 1,2 > OUT/made.csv; ln -s /etc/passwd OUT/", "description": "d"},
+    }
+    script = directive({"tools": [shell], "find": {"OUT": r"/[^ \"]+/out"}}, {"text": "here it is"})
+    with claude(tmp_path, server=server) as (served, api):
+        task = send(served, script, {"url": f"{host}/moved"})
+        assert "from,the" in str(api.messages[0]["body"]["messages"])
+        response, handed = task["artifacts"]
+        assert response["parts"] == [{"text": "here it is"}]
+        assert handed["parts"] == [{"raw": "MSwy", "filename": "made.csv", "mediaType": "text/csv"}]
+        assert task["metadata"]["filesLeftOut"] == [{"name": "passwd", "reason": "not_a_file"}]
+        refused = send(served, script, {"url": f"{host}/away"})
+        assert refused["metadata"]["reason"] == "file_unavailable"
+        assert refused["status"]["message"]["parts"] == [
+            {"text": "File 2 is not available: its URL must be on a host with public addresses only."}
+        ]
+        assert [each.name for each in (tmp_path / "workspace" / ".a2a").iterdir() if each.is_dir()] == [task["id"]]
+    files.shutdown()
 
 
 def test_a_stop_in_a_turn_ends_the_tool_and_the_process(tmp_path: Path) -> None:

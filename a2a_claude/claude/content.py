@@ -8,30 +8,26 @@ dropped (A2A 3.3.2, ContentTypeNotSupportedError).
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
-import mimetypes
-import os
 import re
 from base64 import b64encode
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 from a2a.types.a2a_pb2 import Message, Part
 from a2a.utils.errors import ContentTypeNotSupportedError, InvalidParamsError
 from google.protobuf.json_format import MessageToDict
 
+from a2a_claude.claude.task_folders import TaskFolders, safe_name
+from a2a_claude.config import media_types
+from a2a_claude.config.media_types import UNKNOWN, admits, of_name
 from a2a_claude.config.model import Limits
 
-FOLDER: Final = ".a2a"
 IMAGES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 MAX_IMAGE: Final = 5 * 1024 * 1024 * 3 // 4  # the Messages API takes 5 MB of base64
 MAX_INLINE: Final = 128 * 1024
 _TEXT_TYPES: Final = re.compile(r"text/.+|application/(?:.+\+)?(?:json|xml|yaml|toml|javascript|sql|x-sh)")
-_NAME: Final = re.compile(r"[^\w.-]+")
-_LONGEST_NAME: Final = 100
 
 Block = dict[str, Any]
 
@@ -45,7 +41,7 @@ class Fetched:
 
 
 Fetch = Callable[[str, int], Awaitable[Fetched]]
-"""Gives the file at a URL of at most so many bytes; FileUnavailable when there is none, or it may not be asked for."""
+"""Gives the file at a URL of at most so many bytes; FileUnavailable, with why, when there is none to be had."""
 
 
 class FileUnavailable(Exception):
@@ -54,30 +50,38 @@ class FileUnavailable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
-    """What the caller takes."""
+    """What the caller takes: the answer's text, its data, and files of the media types in `modes` (none: all)."""
 
     text: bool = True
     data: bool = True
+    modes: tuple[str, ...] = ()
+
+    def takes(self, media_type: str) -> bool:
+        """Whether a file of this media type is welcome."""
+        return not self.modes or admits(self.modes, media_type)
 
 
 EVERYTHING: Final = Outputs()
 
 
-def outputs(accepted: Iterable[str], *, structured: bool) -> Outputs:
-    """From `acceptedOutputModes` (none: everything); `structured` when the agent gives data too.
+def outputs(accepted: Iterable[str], *, structured: bool, files: Sequence[str] = ()) -> Outputs:
+    """From `acceptedOutputModes` (none: everything). The agent gives text; with `structured` also data, and with
+    `files` (media types that its card names) what it writes.
 
     Raises:
         ContentTypeNotSupportedError: the agent gives nothing of it.
     """
-    modes = [each.partition(";")[0].strip().lower() for each in accepted]
+    modes = tuple(accepted)
     if not modes:
         return EVERYTHING
-    text = any(each in ("*/*", "text", "text/*", "text/plain", "text/markdown") for each in modes)
-    data = structured and any(each in ("*/*", "data", "application/*", "application/json") for each in modes)
-    if not (text or data):
-        gives = "text/plain and application/json" if structured else "text/plain"
-        raise ContentTypeNotSupportedError(f"None of the accepted output modes is given: this agent gives {gives}")
-    return Outputs(text, data)
+    text = admits(modes, "text/plain") or admits(modes, "text/markdown")
+    data = structured and admits(modes, "application/json")
+    if not (text or data or any(admits(modes, each) for each in files) or any(admits(files, each) for each in modes)):
+        gives = ["text/plain", *(["application/json"] if structured else []), *files]
+        raise ContentTypeNotSupportedError(
+            f"None of the accepted output modes is given: this agent gives {', '.join(dict.fromkeys(gives))}"
+        )
+    return Outputs(text, data, modes)
 
 
 def check(message: Message, limits: Limits, *, fetches: bool) -> None:
@@ -108,10 +112,10 @@ def _is_something(part: Part) -> bool:
 
 
 class Prompts:
-    """Makes prompts. `workspace` is the agent's; `fetch` gets files by URL."""
+    """Makes prompts. `folders` take files; `fetch` gets those by URL."""
 
-    def __init__(self, workspace: Path, limits: Limits, fetch: Fetch | None = None) -> None:
-        self._workspace, self._limits, self._fetch = workspace, limits, fetch
+    def __init__(self, folders: TaskFolders, limits: Limits, fetch: Fetch | None = None) -> None:
+        self._folders, self._limits, self._fetch = folders, limits, fetch
 
     def check(self, message: Message) -> None:
         """See `check`."""
@@ -124,7 +128,12 @@ class Prompts:
             FileUnavailable: a file cannot be fetched, or not be put into the workspace.
         """
         blocks: list[Block] = []
+        # By URL one message shall not bring more than it could have brought itself.
+        room = max(self._limits.max_body_bytes, self._limits.max_file_bytes)
         for number, part in enumerate(message.parts, 1):
+            if part.WhichOneof("content") == "url":
+                part, size = await self._fetched(part, number, room)
+                room -= size
             block = await self._block(part, number, task_id)
             if block["type"] == "text" and blocks and blocks[-1]["type"] == "text":
                 blocks[-1] = _text(f"{blocks[-1]['text']}\n{block['text']}")
@@ -138,13 +147,21 @@ class Prompts:
                 return _text(part.text)
             case "data":
                 return _text(json.dumps(plain(MessageToDict(part.data)), ensure_ascii=False))
-            case "url" if self._fetch is not None:
-                found = await self._fetch(part.url, self._limits.max_file_bytes)
-                if len(found.content) > self._limits.max_file_bytes:
-                    raise FileUnavailable(f"File {number} has more than {self._limits.max_file_bytes} bytes.")
-                name = part.filename or part.url.partition("?")[0].partition("#")[0].rpartition("/")[2]
-                return await self._file(found.content, part.media_type or found.media_type, name, number, task_id)
         return await self._file(part.raw, part.media_type, part.filename, number, task_id)
+
+    async def _fetched(self, part: Part, number: int, room: int) -> tuple[Part, int]:
+        """The part with the bytes from its URL in it, and how many they are."""
+        assert self._fetch is not None  # noqa: S101 (`check` has refused the message)
+        most = min(room, self._limits.max_file_bytes)
+        try:
+            found = await self._fetch(part.url, most)
+        except FileUnavailable as error:
+            raise FileUnavailable(f"File {number} is not available: {error}.") from error
+        if len(found.content) > most:
+            raise FileUnavailable(f"File {number} has more than {most} bytes.")
+        name = part.filename or part.url.partition("?")[0].partition("#")[0].rpartition("/")[2]
+        media_type = part.media_type or found.media_type
+        return Part(raw=found.content, media_type=media_type, filename=name), len(found.content)
 
     async def _file(self, content: bytes, given: str, name: str, number: int, task_id: str) -> Block:
         media_type = _media_type(given, name)
@@ -155,68 +172,19 @@ class Prompts:
         if _TEXT_TYPES.fullmatch(media_type) and len(content) <= MAX_INLINE and (text := _decoded(content)) is not None:
             return _text(f'<file name="{safe}">\n{text}\n</file>')
         try:
-            path = await asyncio.to_thread(place, self._workspace, task_id, safe, content)
+            path = await asyncio.to_thread(self._folders.place, task_id, safe, content)
         except OSError as error:
             why = error.strerror or type(error).__name__
             raise FileUnavailable(f"File {number} could not be put into the workspace: {why}.") from error
         return _text(f"The file {safe} ({media_type or 'of unknown type'}, {len(content)} bytes) is at {path}")
 
 
-def place(workspace: Path, task_id: str, name: str, content: bytes) -> Path:
-    """Writes a file into the task's folder, and gives its path. Nothing is followed or overwritten on the way.
-
-    OSError when it cannot be written. The folder ignores itself, so that no commit takes it along (gitignore(5)).
-    """
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    inside = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-    at = os.open(workspace, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        for step in (FOLDER, task_id):
-            with contextlib.suppress(FileExistsError):
-                os.mkdir(step, 0o700, dir_fd=at)
-            at, before = os.open(step, inside, dir_fd=at), at
-            os.close(before)
-            if step == FOLDER:
-                _write_once(".gitignore", b"*\n", flags, at)
-        while not _write_once(name, content, flags, at):
-            name = _number(name)
-    finally:
-        os.close(at)
-    return workspace / FOLDER / task_id / name
-
-
-def _write_once(name: str, content: bytes, flags: int, folder: int) -> bool:
-    try:
-        found = os.open(name, flags, 0o600, dir_fd=folder)
-    except FileExistsError:
-        return False
-    with os.fdopen(found, "wb") as file:
-        file.write(content)
-    return True
-
-
-def _number(name: str) -> str:
-    """`a.txt`, `1-a.txt`, `2-a.txt`"""
-    counted = re.match(r"(\d+)-(.*)", name)
-    return f"{int(counted[1]) + 1}-{counted[2]}" if counted else f"1-{name}"
-
-
-def safe_name(name: str, number: int) -> str:
-    """A file name without folders, spaces and surprises; `file-<number>` when nothing is left of it."""
-    plain = _NAME.sub("_", re.split(r"[/\\]", name)[-1]).strip("._-")
-    stem, dot, suffix = plain.rpartition(".")
-    if len(plain) > _LONGEST_NAME:
-        plain = f"{stem[: _LONGEST_NAME - 20]}{dot}{suffix[:19]}" if dot else plain[:_LONGEST_NAME]
-    while len(plain.encode()) > 2 * _LONGEST_NAME:
-        plain = plain[1:]
-    return plain.strip("._-") or f"file-{number}"
-
-
 def _media_type(given: str, name: str) -> str:
-    plain = given.partition(";")[0].strip().lower()
-    if plain in ("", "application/octet-stream"):
-        return mimetypes.guess_type(name)[0] or plain
-    return "image/jpeg" if plain == "image/jpg" else plain
+    known = media_types.plain(given)
+    if known in ("", UNKNOWN):
+        found = of_name(name)
+        return known if found == UNKNOWN else found
+    return "image/jpeg" if known == "image/jpg" else known
 
 
 def _decoded(content: bytes) -> str | None:

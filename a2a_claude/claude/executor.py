@@ -16,11 +16,13 @@ from a2a.server.events.event_queue import EventQueue
 from a2a.types.a2a_pb2 import Message
 from a2a.utils.errors import InvalidParamsError
 
-from a2a_claude.claude import approval_answers, translate
+from a2a_claude.claude import approval_answers, output_files, translate
 from a2a_claude.claude.approvals import Approvals
 from a2a_claude.claude.content import Block, Fetch, FileUnavailable, Outputs, Prompts, outputs
+from a2a_claude.claude.output_files import OutputFiles
 from a2a_claude.claude.results import Failure
 from a2a_claude.claude.session import ClaudeError, LiveSession, Sessions
+from a2a_claude.claude.task_folders import TaskFolders
 from a2a_claude.claude.turn import Ending, Turn
 from a2a_claude.claude.usage import Usage
 from a2a_claude.config.model import Config
@@ -28,6 +30,7 @@ from a2a_claude.observe.redaction import Redactor
 
 logger = logging.getLogger(__name__)
 
+SWEEP_SECONDS: Final = 600.0
 CANCEL_SECONDS: Final = 9.0  # the server waits ten for an executor
 LOST_TEXT: Final = "The earlier conversation of this context could not be continued: a new one has begun."
 
@@ -60,10 +63,16 @@ class ClaudeExecutor(AgentExecutor):
         *,
         fetch: Fetch | None = None,
         spent: Spent | None = None,
+        notes: Path | None = None,
+        known: Callable[[str], bool] = lambda _: True,
     ) -> None:
-        """`fetch` gets files by URL, where the config allows them; `spent` is told what each turn used."""
+        """`fetch` gets files by URL, where the config allows them; `spent` is told what each turn used. In `notes` it
+        is kept which tasks have folders in the workspace; they lose them when the task is not `known` any more.
+        """
         self._config, self._sessions, self._redactor, self._spent = config, sessions, redactor, spent
-        self._prompts = Prompts(Path(config.claude.working_directory), config.server.limits, fetch)
+        self._folders = TaskFolders(Path(config.claude.working_directory), notes)
+        self._prompts = Prompts(self._folders, config.server.limits, fetch)
+        self._known, self._swept = known, -SWEEP_SECONDS
         self._running: dict[str, _Running] = {}
 
     async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
@@ -76,7 +85,8 @@ class ClaudeExecutor(AgentExecutor):
         if message is None:
             return
         accepted = context.configuration.accepted_output_modes if context.configuration else ()
-        taken = outputs(accepted, structured=self._config.claude.output_format is not None)
+        structured = self._config.claude.output_format is not None
+        taken = outputs(accepted, structured=structured, files=output_files.promised(self._config))
         self._prompts.check(message)
         if self._config.claude.approvals == "inputRequired" and approval_answers.named(message):
             raise InvalidParamsError("No request is open: an answer names the task that waits for it, by its taskId")
@@ -85,7 +95,10 @@ class ClaudeExecutor(AgentExecutor):
             if context.current_task is None:
                 await event_queue.enqueue_event(translate.submitted(task_id, context_id))
             await event_queue.enqueue_event(translate.working())
-            ending = await self._turn(context, message, taken, event_queue, running)
+            try:
+                ending = await self._turn(context, message, taken, event_queue, running)
+            finally:
+                await asyncio.to_thread(self._folders.tidy, task_id)
             running.end(ending)
             if not ending.canceled:
                 await event_queue.enqueue_event(translate.ended(ending.failure, ending.metadata))
@@ -134,8 +147,9 @@ class ClaudeExecutor(AgentExecutor):
         task_id = context.task_id or ""
         timeout = self._config.timeouts.prompt / 1000
         deadline = running.started + timeout if timeout > 0 else None
+        files = OutputFiles(self._folders, task_id, self._config.server.limits, taken, self._redactor.known_spans)
         try:
-            prepared = await _unless_stopped(self._prepare(context, message), running, deadline)
+            prepared = await _unless_stopped(self._prepare(context, message, files), running, deadline)
         except FileUnavailable as error:
             return Ending(Failure("file_unavailable", str(error)))
         except ClaudeError as error:
@@ -167,6 +181,8 @@ class ClaudeExecutor(AgentExecutor):
             ending = await turn.run(blocks)
             healthy = ending.healthy
             approvals.close()
+            if ending.failure is None and not ending.canceled and output_files.wanted(self._config):
+                await self._hand_out(files, ending, queue)
             if approvals.left_plan and healthy and self._config.claude.permission_mode == "plan":
                 healthy = await session.set_mode("plan")
             if session.fell_back is not None and session.fell_back is not told:
@@ -178,12 +194,33 @@ class ClaudeExecutor(AgentExecutor):
             approvals.close()
             await asyncio.shield(asyncio.ensure_future(self._sessions.release(session, healthy=healthy)))
 
-    async def _prepare(self, context: RequestContext, message: Message) -> tuple[list[Block], LiveSession]:
+    async def _prepare(
+        self, context: RequestContext, message: Message, files: OutputFiles
+    ) -> tuple[list[Block], LiveSession]:
         """The prompt, and the session of the context."""
         task_id = context.task_id or ""
+        await self._sweep()
         blocks = await self._prompts.blocks(message, task_id)
+        if output_files.wanted(self._config) and (notice := await asyncio.to_thread(files.open)):
+            blocks.append({"type": "text", "text": notice})
         owner = context.call_context.user.user_name
         return blocks, await self._sessions.acquire(context.context_id or "", owner, task_id)
+
+    async def _hand_out(self, files: OutputFiles, ending: Ending, queue: EventQueue) -> None:
+        found = await asyncio.to_thread(files.collect)
+        if found.parts:
+            await queue.enqueue_event(found.event())
+        if found.left_out:
+            ending.metadata["filesLeftOut"] = found.left_out
+
+    async def _sweep(self) -> None:
+        """Removes the folders of tasks that are not kept any more."""
+        if time.monotonic() - self._swept < SWEEP_SECONDS:
+            return
+        self._swept = time.monotonic()
+        gone = [each for each in self._folders.noted() if each not in self._running and not self._known(each)]
+        for each in gone:
+            await asyncio.to_thread(self._folders.remove, each)
 
     def _account(self, usage: Usage, ending: Ending, running: _Running) -> None:
         ending.metadata["usage"] = usage.metadata(int((time.monotonic() - running.started) * 1000))

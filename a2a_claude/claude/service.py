@@ -43,9 +43,10 @@ def open_service(
     hidden: Iterable[Path] = (),
     fetch: Fetch | None = None,
     spent: Spent | None = None,
+    known: Callable[[str], bool] = lambda _: True,
 ) -> Service:
     """Needs a running loop. `folder` is the agent's own, `find` gives the values of variables, `hidden` are paths that
-    the agent may not read.
+    the agent may not read. Files of tasks that are not `known` any more are removed from the workspace.
 
     Raises:
         OptionsError: the config cannot be served.
@@ -59,4 +60,6 @@ def open_service(
     pool = Pool(processes, store)
     pool.open()
     redactor = Redactor([*secrets, *own.secrets])
-    return Service(ClaudeExecutor(config, pool, redactor, fetch=fetch, spent=spent), pool)
+    notes = folder / "tasks"
+    executor = ClaudeExecutor(config, pool, redactor, fetch=fetch, spent=spent, notes=notes, known=known)
+    return Service(executor, pool)
