@@ -52,9 +52,16 @@ python3Packages.buildPythonApplication {
     locked.falcon
     locked.granian
     python3Packages.click
+    python3Packages.cryptography
+    python3Packages.httpcore
+    python3Packages.httpx
     python3Packages.jinja2
     python3Packages.jsonschema
+    python3Packages.orjson
+    python3Packages.psutil
+    python3Packages.pyjwt
     python3Packages.pyyaml
+    python3Packages.rfc8785
   ];
 
   makeWrapperArgs = [

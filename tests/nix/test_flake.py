@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -225,3 +226,17 @@ def test_every_file_parses(installed: Nix) -> None:
     files = [PROJECT / "flake.nix", *PROJECT.glob("nix/*.nix"), *HERE.rglob("*.nix")]
     done = installed.run("nix-instantiate", "--parse", *map(str, files))
     assert done.returncode == 0, done.stderr
+
+
+def test_the_package_depends_on_what_the_project_depends_on() -> None:
+    project = tomllib.loads((PROJECT / "pyproject.toml").read_text("utf-8"))["project"]
+    wanted = [*project["dependencies"], *project["optional-dependencies"]["runtime"]]
+    names = {name for each in wanted for name in _nixpkgs(re.split(r"[<>=]", each)[0])}
+    package = (PROJECT / "nix" / "package.nix").read_text("utf-8")
+    listed = package.split("dependencies = [")[1].split("];")[0]
+    assert {each.rpartition(".")[2] for each in listed.split()} == names
+
+
+def _nixpkgs(requirement: str) -> list[str]:
+    """The attributes of python3Packages that are this requirement; one of nixpkgs has no extras."""
+    return {"pyjwt[crypto]": ["pyjwt", "cryptography"]}.get(requirement, [requirement])
