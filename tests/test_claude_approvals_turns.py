@@ -214,6 +214,52 @@ async def test_secrets_are_not_shown_and_what_is_too_long_is_named() -> None:
         assert asked.told[0]["updatedInput"]["command"] == command
 
 
+@pytest.mark.parametrize(
+    ("rules", "tool", "suggestions", "offered"),
+    [
+        ([], "Bash", ["addRules", "setMode", "addDirectories"], ["Bash(touch *)"]),
+        ([], "Write", ["setMode"], ["edits of files"]),
+        ([], "Read", ["addDirectories"], ["/elsewhere"]),
+        ([], "Bash", [], None),
+        ([], "Bash", ["dangerous"], None),
+        (
+            [{"tool": "Bash", "decision": "allow", "argument": {"command": "x"}}],
+            "Bash",
+            ["addRules"],
+            ["Bash(touch *)"],
+        ),
+        # The CLI would not ask any more, and these rules not be heard.
+        ([{"tool": "Bash", "decision": "deny", "argument": {"command": "x"}}], "Bash", ["addRules"], None),
+        ([{"tool": "*", "decision": "ask"}], "Write", ["setMode"], None),
+        ([{"tool": "Edit", "decision": "deny"}], "Write", ["setMode"], None),
+        ([{"tool": "WebFetch", "decision": "deny"}], "Write", ["setMode"], ["edits of files"]),
+    ],
+)
+def test_what_can_be_allowed_for_a_conversation(
+    rules: list[dict[str, Any]], tool: str, suggestions: list[str], offered: list[str] | None
+) -> None:
+    known = {
+        "addRules": SUGGESTION | {"rules": [{"toolName": "Bash", "ruleContent": "touch *"}]},
+        "setMode": {"type": "setMode", "mode": "acceptEdits", "destination": "session"},
+        "addDirectories": {"type": "addDirectories", "directories": ["/elsewhere"], "destination": "session"},
+        "dangerous": {"type": "setMode", "mode": "bypassPermissions", "destination": "userSettings"},
+    }
+    more: dict[str, Any] = {"tool_name": tool, "permission_suggestions": [known[each] for each in suggestions]}
+
+    @asynchronous
+    async def run() -> None:
+        async with asking(asks(**more), claude={"approvalPolicy": rules}) as asked:
+            task = await asked.caller.task("go")
+            choices = {each["id"]: each.get("grants") for each in task["metadata"]["approvals"][0]["choices"]}
+            assert choices.get("allowSession") == offered
+            await asked.answer(task, text="allow" if offered is None else "allowSession")
+            [told] = asked.told
+            assert {each["destination"] for each in told.get("updatedPermissions", [])} <= {"session"}
+            assert bool(told.get("updatedPermissions")) is (offered is not None)
+
+    run()
+
+
 @asynchronous
 async def test_an_agent_that_does_not_ask_takes_such_data_for_a_prompt() -> None:
     async with asking(claude={"approvals": "deny"}) as asked:

@@ -41,6 +41,13 @@ def decide(rules: Sequence[ApprovalRule], tool: str, arguments: Mapping[str, Any
     return next(((index, rule) for index, rule in enumerate(rules) if _matches(rule, tool, arguments)), None)
 
 
+def restricts(rules: Sequence[ApprovalRule], *tools: str) -> bool:
+    """Whether some use of one of the tools may be denied or asked about: the CLI must go on asking for each."""
+    return any(
+        rule.decision != "allow" and _pattern(rule.tool, _ANY).fullmatch(tool) for rule in rules for tool in tools
+    )
+
+
 def _matches(rule: ApprovalRule, tool: str, arguments: Mapping[str, Any]) -> bool:
     return _pattern(rule.tool, _ANY).fullmatch(tool) is not None and all(
         name in arguments and _fits(rule, name, pattern, arguments[name]) for name, pattern in rule.argument.items()

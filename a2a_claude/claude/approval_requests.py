@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Final, Literal
@@ -19,7 +19,8 @@ from claude_agent_sdk import (
     ToolPermissionContext,
 )
 
-from a2a_claude.claude.approval_policy import QUESTION
+from a2a_claude.claude.approval_policy import QUESTION, restricts
+from a2a_claude.config.model import ApprovalRule
 from a2a_claude.observe.redaction import Redactor
 
 PLAN: Final = "ExitPlanMode"
@@ -28,6 +29,8 @@ Kind = Literal["permission", "question", "plan"]
 # Characters of a text of the input that are shown; `truncated` names those that are longer.
 LONGEST_TEXT: Final = 20_000
 _LONGEST_SUMMARY: Final = 500
+# What permission mode acceptEdits lets happen without asking.
+_EDIT_TOOLS: Final = ("Edit", "Write", "NotebookEdit", "Bash")
 _ABOUT: Final = ("command", "file_path", "notebook_path", "url", "query", "pattern", "skill", "prompt")
 
 
@@ -77,11 +80,22 @@ def describe(
     context: ToolPermissionContext,
     redactor: Redactor,
     expires: float,
+    rules: Sequence[ApprovalRule] = (),
 ) -> Request:
-    """A request of the id `name`; `expires` is in seconds since 1970."""
+    """A request of the id `name`; `expires` is in seconds since 1970.
+
+    What `rules` of the policy restrict is not allowed for a whole conversation: they would not be heard any more.
+    """
     questions = _questions(arguments) if tool == QUESTION else []
     kind: Kind = "question" if questions else "plan" if tool == PLAN else "permission"
-    choices = {"permission": _permission, "question": _question, "plan": _plan}[kind](context.suggestions)
+    match kind:
+        case "question":
+            choices: tuple[Choice, ...] = (Choice("answer", "Answer"), Choice("deny", "Do not answer"))
+        case "plan":
+            choices = _plan(edits=not restricts(rules, *_EDIT_TOOLS))
+        case _:
+            updates = _of_session(context.suggestions, edits=not restricts(rules, *_EDIT_TOOLS))
+            choices = _permission(() if restricts(rules, tool) else updates)
     plan = str(arguments.get("plan") or "") if kind == "plan" else ""
     shown: dict[str, Any] = {
         "id": name,
@@ -113,8 +127,7 @@ def describe(
     return request
 
 
-def _permission(suggestions: Iterable[PermissionUpdate]) -> tuple[Choice, ...]:
-    updates = _of_session(suggestions)
+def _permission(updates: tuple[PermissionUpdate, ...]) -> tuple[Choice, ...]:
     lasting: tuple[Choice, ...] = ()
     if updates:
         grants = tuple(each for update in updates for each in _grants(update))
@@ -123,13 +136,13 @@ def _permission(suggestions: Iterable[PermissionUpdate]) -> tuple[Choice, ...]:
     return (Choice("allow", "Allow once"), *lasting, Choice("deny", "Deny"))
 
 
-def _of_session(suggestions: Iterable[PermissionUpdate]) -> tuple[PermissionUpdate, ...]:
+def _of_session(suggestions: Iterable[PermissionUpdate], *, edits: bool) -> tuple[PermissionUpdate, ...]:
     """What the CLI suggests, the narrowest kind of it, for the conversation alone: nothing is written to settings."""
     found = [replace(each, destination="session") for each in suggestions]
     rules = [each for each in found if each.type == "addRules" and each.behavior == "allow" and each.rules]
     modes = [each for each in found if each.type == "setMode" and each.mode == "acceptEdits"]
     folders = [each for each in found if each.type == "addDirectories" and each.directories]
-    return tuple(rules or [*modes, *folders])
+    return tuple(rules or ([*modes, *folders] if edits else []))
 
 
 def _grants(update: PermissionUpdate) -> list[str]:
@@ -140,17 +153,10 @@ def _grants(update: PermissionUpdate) -> list[str]:
     return ["edits of files"] if update.mode else list(update.directories or ())
 
 
-def _plan(_: Iterable[PermissionUpdate]) -> tuple[Choice, ...]:
-    edits = PermissionUpdate(type="setMode", mode="acceptEdits", destination="session")
-    return (
-        Choice("allow", "Approve the plan"),
-        Choice("allowEdits", "Approve the plan, and edits of files", (edits,), ("edits of files",)),
-        Choice("deny", "Go on planning"),
-    )
-
-
-def _question(_: Iterable[PermissionUpdate]) -> tuple[Choice, ...]:
-    return (Choice("answer", "Answer"), Choice("deny", "Do not answer"))
+def _plan(*, edits: bool) -> tuple[Choice, ...]:
+    mode = PermissionUpdate(type="setMode", mode="acceptEdits", destination="session")
+    more = Choice("allowEdits", "Approve the plan, and edits of files", (mode,), ("edits of files",))
+    return (Choice("allow", "Approve the plan"), *((more,) if edits else ()), Choice("deny", "Go on planning"))
 
 
 def _questions(arguments: Mapping[str, Any]) -> list[dict[str, Any]]:

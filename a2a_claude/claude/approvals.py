@@ -110,7 +110,8 @@ class Approvals:
         while name in self._known:
             name = secrets.token_hex(4)
         expires = time.time() + GATHER_SECONDS + self._seconds
-        request = describe(name, tool, arguments, context, self._redactor, expires)
+        rules = self._config.claude.approval_policy
+        request = describe(name, tool, arguments, context, self._redactor, expires, rules)
         if not self._open:
             self._since = time.monotonic()
         self._open[name] = self._known[name] = request
