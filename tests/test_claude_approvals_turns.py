@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -310,3 +313,35 @@ def test_hostile_answers_are_refused_and_never_break(value: Any, known: bool, ki
         assert request.decided.done() is taken
 
     run()
+
+
+def shape(value: Any) -> Any:
+    """JSON with what is different each time left out."""
+    if isinstance(value, dict):
+        ids = ("taskId", "contextId", "messageId")
+        return {
+            key: "…" if key in ("timestamp", "expiresAt") else shape(each)
+            for key, each in value.items()
+            if key not in ids
+        }
+    if isinstance(value, list):
+        return [shape(each) for each in value]
+    return re.sub(r"\b[0-9a-f]{8}\b", "…", value) if isinstance(value, str) else value
+
+
+@asynchronous
+async def test_the_json_of_the_documentation_is_what_is_sent() -> None:
+    page = (Path(__file__).parent.parent / "docs" / "approvals.md").read_text("utf-8")
+    asked_for, answered = (json.loads(each) for each in re.findall(r"```json\n(.*?)```", page, re.DOTALL))
+    about = {"description": "Install dependencies", "decision_reason": "This command requires approval"}
+    rule = {"toolName": "Bash", "ruleContent": "npm install *"}
+    more: dict[str, Any] = {"input": {"command": "npm install", "description": "Install dependencies"}, **about}
+    more["permission_suggestions"] = [SUGGESTION | {"rules": [rule]}]
+    async with asking(asks(**more)) as asked:
+        events = [each async for each in asked.caller.stream("go")]
+        assert shape(events[-1]) == shape(asked_for)
+        message = answered["message"] | {"taskId": events[0]["task"]["id"]}
+        message["parts"][0]["data"]["approvals"][0]["id"] = first(events[-1]["statusUpdate"])
+        params = ParseDict({"message": message}, SendMessageRequest())
+        assert state(read((await asked.room.lifecycle.send(params, asked.caller.context)).json)) == "completed"
+        assert asked.told[0]["behavior"] == "allow"
