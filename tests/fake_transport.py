@@ -54,7 +54,8 @@ class ScriptedTransport(Transport):
                 case "control_request":
                     self._control(frame)
                 case "control_response":
-                    self._asked.pop(frame["response"]["request_id"]).set_result(frame["response"])
+                    if asked := self._asked.pop(frame["response"]["request_id"], None):
+                        asked.set_result(frame["response"])
                 case "user":
                     turn = self.turns.pop(0) if self.turns else []
                     self._interrupted.clear()

@@ -6,6 +6,8 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from a2a.server.agent_execution import RequestContext
+from a2a.server.events.event_queue import EventQueue
 from a2a.types.a2a_pb2 import TaskPushNotificationConfig
 from a2a.utils.errors import InvalidParamsError, TaskNotFoundError, UnsupportedOperationError
 
@@ -13,7 +15,7 @@ from a2a_claude.a2a.lifecycle import Lifecycle
 from a2a_claude.a2a.scripted import Scripted
 from a2a_claude.a2a.turns import Overloaded
 from a2a_claude.store import Store
-from tests.lifecycle import Caller, asynchronous, limits, serving, state, until
+from tests.lifecycle import Caller, asynchronous, limits, serving, state, status, until
 
 
 def said(task: dict) -> list[str]:  # type: ignore[type-arg]
@@ -173,3 +175,22 @@ async def test_an_answer_can_bring_a_webhook() -> None:
         hook = TaskPushNotificationConfig(url="https://example.com/hook")
         await caller.task("one", task_id=task["id"], task_push_notification_config=hook)
         assert told == [(False, True), (False, True), (True, True), (True, True)]
+
+
+@asynchronous
+async def test_a_turn_that_returns_without_going_on_leaves_a_task_that_waits(tmp_path: Path) -> None:
+    class Leaves(Scripted):
+        async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
+            self.here = True
+            await event_queue.enqueue_event(status("input-required"))
+            self.here = False
+
+        def waits(self, task_id: str) -> bool:
+            return self.here
+
+    path = tmp_path / "tasks.sqlite3"
+    async with serving(Leaves(), path) as lifecycle:
+        task = await Caller(lifecycle).task()
+        await until(lambda: not lifecycle._engine.running)
+    async with serving(path=path) as lifecycle:
+        assert state(await Caller(lifecycle).get(task["id"])) == "input-required"

@@ -195,9 +195,9 @@ class Engine:
             return
         if live.state == TaskState.TASK_STATE_SUBMITTED:
             await committed(self.publish(live, events.failed("executor_ended", "The agent gave no answer"), turn))
-        elif turn.pending:
-            turn.pending = False
-            await committed(self._commit(live, live.heard()))
+        elif turn.pending or live.paused:
+            wordless, turn.pending = turn.pending, False
+            await committed(self._commit(live, live.settle(wordless=wordless)))
 
     async def _failed(self, turn: Turn, error: BaseException) -> None:
         if turn.replied:

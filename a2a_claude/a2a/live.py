@@ -127,9 +127,10 @@ class LiveTask:
         step.changes.append(self._set_status())
         return step
 
-    def heard(self) -> Step:
-        """A turn ended without a word: its message no longer waits."""
-        self.pending -= 1
+    def settle(self, *, wordless: bool) -> Step:
+        """A turn is over: nothing is paused, and if it was `wordless` its message no longer waits."""
+        self.pending -= wordless
+        self.paused = False
         return Step([changes.set_pending(self.key, self._unsettled)])
 
     def set_status(

@@ -75,11 +75,15 @@ class Approvals:
             event.status.state = TaskState.TASK_STATE_INPUT_REQUIRED
         await self._publish(event)
 
-    def close(self) -> None:
-        """The turn is over: what is open is denied, and nothing is published any more."""
+    def close(self) -> dict[str, Any]:
+        """The turn is over: what is open is denied, and nothing is published any more.
+
+        Gives what the metadata of the end must have, so that the task shows no request as open.
+        """
         self._closed = True
         for request in list(self._open.values()):
             self._decide(request, PermissionResultDeny(message="The task has ended."), "deny", "end")
+        return {"approvals": [], "decided": list(self._decided)} if self._known else {}
 
     # Asking
 
@@ -146,6 +150,7 @@ class Approvals:
             self._waited += time.monotonic() - self._since
         request.choice, request.by = choice, by
         self.left_plan |= request.kind == "plan" and isinstance(result, PermissionResultAllow)
+        logger.info("Request %s (%s): %s, by %s", request.id, request.tool, choice, by)
         self._news.append(request)
         self._decided.append(request.record)
         request.decided.set_result(result)

@@ -180,7 +180,7 @@ class ClaudeExecutor(AgentExecutor):
             told = session.fell_back
             ending = await turn.run(blocks)
             healthy = ending.healthy
-            approvals.close()
+            ending.metadata |= approvals.close()
             if ending.failure is None and not ending.canceled and output_files.wanted(self._config):
                 await self._hand_out(files, ending, queue)
             if approvals.left_plan and healthy and self._config.claude.permission_mode == "plan":
