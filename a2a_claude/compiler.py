@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -16,7 +16,7 @@ from a2a_claude.config.agent import Agent
 from a2a_claude.config.credentials import mask_line
 from a2a_claude.config.schema import SCHEMA_VERSION
 from a2a_claude.output_folder import MANIFEST, Folder, OutputError
-from a2a_claude.targets import TARGETS, renderer
+from a2a_claude.targets import TARGETS, fleet_renderer, renderer
 
 State = Literal["new", "same", "stale", "edited", "gone"]
 
@@ -49,6 +49,16 @@ def render(agent: Agent, targets: Iterable[str]) -> dict[str, Output]:
                     outputs[f"{agent.name}/{path}"] = Output(source.read_bytes(), target)
                 except OSError as problem:
                     raise OutputError(f"{source.name} cannot be read: {problem.strerror}", "compile again") from None
+    return outputs
+
+
+def render_fleet(agents: Collection[Agent], targets: Iterable[str]) -> dict[str, Output]:
+    """The files that all agents have together, by path in the output folder; none when there are no agents."""
+    outputs = {}
+    for target in targets:
+        if agents and (render_all := fleet_renderer(target)):
+            for artifact in render_all(agents):
+                outputs[artifact.path] = Output(artifact.text.encode(), target)
     return outputs
 
 
@@ -165,13 +175,17 @@ def write(made: Plan, prune: bool = False, force: bool = False) -> int:
 
 
 def diff(made: Plan) -> Iterator[str]:
-    """A unified diff from what is in the folder to what would be compiled, file by file, credentials masked."""
+    """A unified diff from what is in the folder to what would be compiled, file by file, credentials masked.
+
+    The manifest is shown when it alone differs: otherwise it only repeats that others do.
+    """
     disk = Folder(made.folder)
-    for path in made.paths("new", "stale", "edited", "gone"):
+    different = made.paths("new", "stale", "edited", "gone")
+    for path in different:
         before = _lines(disk.read(path))
         after = _lines(made.outputs[path].data if path in made.outputs else None)
         yield from _differences(before, after, made, path)
-    if is_outdated(made):
+    if not different and is_outdated(made):
         yield from _differences(_lines(disk.read(MANIFEST)), _lines(made.manifest()), made, MANIFEST)
 
 

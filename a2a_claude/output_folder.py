@@ -17,6 +17,8 @@ from typing import Any
 from a2a_claude.config.layers import AGENT_NAME
 
 MANIFEST = "manifest.json"
+FLEET_FILES = frozenset({"compose.yaml", "kustomization.yaml"})
+"""What targets render for all agents together, in the output folder itself."""
 _STAGING = ".staging-"
 
 
@@ -161,11 +163,13 @@ def _is_entry(entry: Any) -> bool:
 def _is_ours(path: str) -> bool:
     """Whether a compile can have made a file at `path`."""
     name, *below = path.split("/")
+    if path in FLEET_FILES:
+        return True
     return AGENT_NAME.match(name) is not None and bool(below) and not {"", ".", ".."} & {*below} and path.isprintable()
 
 
 def _agent(path: str) -> str:
-    """The agent that a path in the output folder belongs to."""
+    """The agent that a path in the output folder belongs to; a file of the fleet belongs to none and is its own."""
     return path.split("/", 1)[0]
 
 

@@ -219,6 +219,7 @@ def test_files_of_a_killed_compile_are_no_hand_edits(tmp_path: Path) -> None:
 def test_compiles_at_the_same_time_take_turns(tmp_path: Path) -> None:
     names = [f"agent-{number}" for number in range(4)]
     here = project(tmp_path, *names)
+    compile_in(here)
     for turn in range(2):
         for name in names:
             change(here, name, f"x-turn-{turn}: 1\n")

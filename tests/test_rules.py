@@ -18,6 +18,7 @@ from click.testing import CliRunner
 from a2a_claude.cli import main
 from a2a_claude.compiler import render
 from a2a_claude.config.diagnostics import Diagnostic, tidy
+from a2a_claude.config.exposure import open_image
 from a2a_claude.config.loader import Fleet, Options, load_fleet
 from a2a_claude.config.rules import RULES
 from a2a_claude.config.schema import raw_schema
@@ -101,6 +102,7 @@ CODES = {
     "never-asked": "A2C527",
     "port-clash": "A2C601",
     "cannot-render": "A2C701",
+    "open-image": "A2C702",
 }
 WITHOUT_EXAMPLE = {
     "unreadable-file",
@@ -161,6 +163,8 @@ def problems(rule: str, folder: Path, example: str) -> set[tuple[str, str]]:
                 render(agent, ["docker"])
             except Unrenderable:
                 found.add(("cannot-render", "error"))
+    if rule == "open-image":
+        found |= {(each.rule, each.severity) for one in fleet.loaded if (each := open_image(one, wanted=True))}
     if rule == "unset-variable":
         for loaded in fleet.loaded:
             _, unset = resolve_document(loaded.document, loaded.mentions, lambda name: None)

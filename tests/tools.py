@@ -34,9 +34,12 @@ def require_root() -> None:
 
 
 def require_trixie() -> Path:
-    """A Debian 13 root folder with systemd 257 and nix 2.26 in it; run its tools by `chroot`, as root."""
+    """A Debian 13 root folder with systemd 257, nix 2.26 and more in it; run its tools by `chroot`, as root."""
     require_root()
     root = os.environ.get("A2A_CLAUDE_TRIXIE_ROOT")
     if root and Path(root, "etc", "debian_version").is_file():
         return Path(root)
-    absent("A Debian 13 root", "run `.ci/debian-root trixie DIR systemd nix-bin`, then set A2A_CLAUDE_TRIXIE_ROOT=DIR")
+    absent(
+        "A Debian 13 root",
+        "run `.ci/debian-root trixie DIR` with the packages that .ci/run names, then set A2A_CLAUDE_TRIXIE_ROOT=DIR",
+    )

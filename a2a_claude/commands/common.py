@@ -7,7 +7,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
@@ -65,6 +65,11 @@ def fail(message: str, hint: str) -> None:
     raise SystemExit(USAGE)
 
 
+def has_colours(stream: TextIO) -> bool:
+    """Whether `stream` is a terminal whose user wants colours (https://no-color.org)."""
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
 def report(diagnostics: Iterable[Diagnostic], form: str, strict: bool, aside: bool = False) -> bool:
     """Prints every problem, sorted, and gives whether the config is accepted.
 
@@ -75,8 +80,7 @@ def report(diagnostics: Iterable[Diagnostic], form: str, strict: bool, aside: bo
 
     found = tidy(diagnostics, strict)
     if form == "text":
-        colour = sys.stderr.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-        click.echo(reports.text(found, colour), err=True, nl=False, color=True)
+        click.echo(reports.text(found, has_colours(sys.stderr)), err=True, nl=False, color=True)
         if any(count(found).values()):
             click.echo(reports.summary(found), err=True)
     else:

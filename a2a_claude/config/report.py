@@ -69,13 +69,13 @@ class _Lines:
 
 
 def _block(each: Diagnostic, known: _Lines, colour: bool) -> str:
-    head = _paint(f"{_printable(str(each.span))}:", "bold", colour)
+    head = _paint(f"{printable(str(each.span))}:", "bold", colour)
     severity = _paint(f"{each.severity}[{each.code}]", each.severity, colour)
-    lines = [f"{head} {severity}: {_printable(each.message)}", *_excerpt(each.span, known, each.severity, colour)]
+    lines = [f"{head} {severity}: {printable(each.message)}", *_excerpt(each.span, known, each.severity, colour)]
     for label, span in each.related:
-        lines += [f"  {label}: {_printable(str(span))}", *_excerpt(span, known, "faint", colour)]
+        lines += [f"  {label}: {printable(str(span))}", *_excerpt(span, known, "faint", colour)]
     if each.hint:
-        lines.append(f"  {_paint('hint:', 'bold', colour)} {_printable(each.hint)}")
+        lines.append(f"  {_paint('hint:', 'bold', colour)} {printable(each.hint)}")
     return "\n".join(lines) + "\n"
 
 
@@ -93,12 +93,12 @@ def _excerpt(span: Span, known: _Lines, style: str, colour: bool) -> list[str]:
     pad = " " * (len(before) + _width(shown[:start]))
     carets = "^" * max(1, _width(shown[start:end]))
     return [
-        f"{number} | {before}{_printable(shown.replace(chr(9), _TAB))}{after}",
+        f"{number} | {before}{printable(shown.replace(chr(9), _TAB))}{after}",
         f"{' ' * 5} | {pad}{_paint(carets, style, colour)}",
     ]
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
     """Text that cannot steer a terminal: whatever is not printable is shown as a replacement character."""
     return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
 

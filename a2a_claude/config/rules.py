@@ -93,5 +93,6 @@ RULES = {
         # Fleet and output
         (601, "port-clash", "Two agents on one port"),
         (701, "cannot-render", "A value that an output format cannot express"),
+        (702, "open-image", "A container without authentication"),
     )
 }

@@ -118,7 +118,7 @@ def render(agent: Agent) -> list[Artifact]:
     docker = agent.config.deploy.docker
     name = operand("name", agent.name, AGENT_NAME, "name the agent's folder by lower-case letters, digits and -")
     home = f"/etc/a2a-claude/{name}"
-    served = (f"{home}/agent.json", "--hostname", _every_address(agent))
+    served = (f"{home}/agent.json", "--hostname", every_address(agent))
     has_memory = any(each.startswith("memory/") for each in agent.files)
     wheel, package = _package(agent)
     dockerfile = fill(
@@ -168,7 +168,8 @@ def _make_directories(workspace: str, uid: int) -> Quoted:
     return exec_form(path, "install", "--directory", "--mode=0700", *owner, "/var/lib/a2a-claude", workspace)
 
 
-def _every_address(agent: Agent) -> str:
+def every_address(agent: Agent) -> str:
+    """The address that a server in a container listens on: all of them, since nobody reaches a container's loopback."""
     # A container that is only reachable by IPv6 needs its wildcard, which a config asks for by name.
     return "::" if agent.config.server.hostname == "::" else "0.0.0.0"  # noqa: S104
 

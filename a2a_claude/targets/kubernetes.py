@@ -1,0 +1,159 @@
+"""`kubernetes/`: an agent as the objects that run it, under a kustomization, and a kustomization of the fleet.
+
+Every agent is a StatefulSet, whose pods keep their volumes: Claude's transcripts are there, also when tasks are in
+PostgreSQL. Source: the API reference of Kubernetes 1.31.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from a2a_claude.config.agent import Agent
+from a2a_claude.targets import Artifact, Unrenderable
+from a2a_claude.targets.kubernetes_network import policy
+from a2a_claude.targets.kubernetes_pod import Object, object_name, pod
+from a2a_claude.targets.yaml_text import check, document
+
+_HEAD = (
+    "Rendered by a2a-claude: change the agent's config and compile again, or patch it in a kustomization of your own."
+)
+_KUSTOMIZATION_HEAD = f"""\
+{_HEAD}
+  kubectl apply --kustomize .
+"""
+
+_LARGEST_CONFIG = 1024 * 1024
+
+
+def render(agent: Agent) -> list[Artifact]:
+    """The objects, a file for each, and their `kustomization.yaml`.
+
+    Unrenderable for a path that cannot be mounted, or too large a config.
+    """
+    objects = [_config(agent), _stateful_set(agent), _service(agent), _policy(agent), _budget(agent)]
+    if agent.config.deploy.kubernetes.autoscale:
+        objects.append(_autoscaler(agent))
+    files = {f"{each['kind'].lower()}.yaml": each for each in objects}
+    kustomization = _kustomization(files, agent.config.deploy.kubernetes.namespace)
+    return [
+        *(Artifact(f"kubernetes/{name}", document(each, _HEAD)) for name, each in files.items()),
+        Artifact("kubernetes/kustomization.yaml", document(kustomization, _KUSTOMIZATION_HEAD)),
+    ]
+
+
+def render_fleet(agents: Iterable[Agent]) -> list[Artifact]:
+    """A `kustomization.yaml` of every agent."""
+    kustomization = _kustomization([f"{each.name}/kubernetes" for each in agents], None)
+    return [Artifact("kustomization.yaml", document(kustomization, _KUSTOMIZATION_HEAD))]
+
+
+def labels(agent: Agent) -> dict[str, str]:
+    """What tells the pods of an agent from all others, and never changes: a StatefulSet's selector cannot."""
+    return {"app.kubernetes.io/name": "a2a-claude", "app.kubernetes.io/instance": object_name(agent)}
+
+
+def _object(agent: Agent, version: str, kind: str, **rest: Any) -> Object:
+    metadata: Object = {
+        "name": rest.pop("name", object_name(agent)),
+        "labels": {**labels(agent), "app.kubernetes.io/managed-by": "a2a-claude"},
+    }
+    if annotations := rest.pop("annotations", None):
+        metadata["annotations"] = annotations
+    return {"apiVersion": version, "kind": kind, "metadata": metadata, **rest}
+
+
+def _kustomization(resources: Iterable[str], namespace: str | None) -> Object:
+    return {
+        "apiVersion": "kustomize.config.k8s.io/v1beta1",
+        "kind": "Kustomization",
+        **({"namespace": namespace} if namespace else {}),
+        "resources": list(resources),
+    }
+
+
+# --- Configuration ----------------------------------------------------------------------------------------------------
+
+
+def _compiled(agent: Agent) -> str:
+    """agent.json in ASCII, which stays readable as lines of YAML whatever it holds."""
+    return json.dumps(agent.document, indent=2, sort_keys=True).replace("\x7f", "\\u007f") + "\n"
+
+
+def _config_name(agent: Agent) -> str:
+    """Changes with the config, so that pods are replaced when it does, and a rollback finds the old one."""
+    return f"{object_name(agent)}-config-{hashlib.sha256(_compiled(agent).encode()).hexdigest()[:10]}"
+
+
+def _config(agent: Agent) -> Object:
+    text = _compiled(agent)
+    if len(text.encode()) > _LARGEST_CONFIG:
+        hint = "shorten it, or leave this format out with --target"
+        raise Unrenderable("name", "the compiled agent is larger than the 1 MiB of a ConfigMap", hint)
+    return _object(agent, "v1", "ConfigMap", name=_config_name(agent), immutable=True, data={"agent.json": text})
+
+
+# --- What runs it -----------------------------------------------------------------------------------------------------
+
+
+def _stateful_set(agent: Agent) -> Object:
+    deploy = agent.config.deploy.kubernetes
+    claims = ["state"] if deploy.workspace_claim else ["state", "workspace"]
+    spec = {
+        # An autoscaler decides how many there are.
+        **({} if deploy.autoscale else {"replicas": deploy.replicas}),
+        "serviceName": object_name(agent),
+        "podManagementPolicy": "Parallel",
+        "selector": {"matchLabels": labels(agent)},
+        "template": {"metadata": {"labels": labels(agent)}, "spec": pod(agent, _config_name(agent), labels(agent))},
+        "volumeClaimTemplates": [_claim(agent, each) for each in claims],
+    }
+    description = check(agent.config.agent_card.description, "agentCard.description")
+    annotations = {"kubernetes.io/description": description} if description else None
+    return _object(agent, "apps/v1", "StatefulSet", annotations=annotations, spec=spec)
+
+
+def _claim(agent: Agent, name: str) -> Object:
+    deploy = agent.config.deploy.kubernetes
+    return {
+        "metadata": {"name": name},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            **({"storageClassName": deploy.storage_class} if deploy.storage_class else {}),
+            "resources": {"requests": {"storage": deploy.storage}},
+        },
+    }
+
+
+# --- Around it --------------------------------------------------------------------------------------------------------
+
+
+def _service(agent: Agent) -> Object:
+    port = agent.config.server.port
+    ports = [{"name": "http", "port": port, "targetPort": "http", "appProtocol": "http"}]
+    return _object(agent, "v1", "Service", spec={"selector": labels(agent), "ports": ports})
+
+
+def _policy(agent: Agent) -> Object:
+    return _object(agent, "networking.k8s.io/v1", "NetworkPolicy", spec=policy(agent, labels(agent)))
+
+
+def _budget(agent: Agent) -> Object:
+    # Nodes can be drained even of a single replica, and of several only one after the other.
+    spec = {"maxUnavailable": 1, "selector": {"matchLabels": labels(agent)}}
+    return _object(agent, "policy/v1", "PodDisruptionBudget", spec=spec)
+
+
+def _autoscaler(agent: Agent) -> Object:
+    scale = agent.config.deploy.kubernetes.autoscale
+    assert scale is not None  # noqa: S101 - the caller looked
+    target = {"type": "Utilization", "averageUtilization": scale.cpu_percent}
+    spec = {
+        "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": object_name(agent)},
+        "minReplicas": scale.min_replicas,
+        "maxReplicas": scale.max_replicas,
+        "metrics": [{"type": "Resource", "resource": {"name": "cpu", "target": target}}],
+    }
+    return _object(agent, "autoscaling/v2", "HorizontalPodAutoscaler", spec=spec)

@@ -1,0 +1,154 @@
+"""The pod of an agent, which keeps to the Pod Security Standard "restricted"."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import Any
+
+from a2a_claude.config.agent import Agent
+from a2a_claude.targets import Unrenderable, container
+
+_NOT_IN_KEYS = re.compile(r"[^A-Za-z0-9._-]+")
+# Requests that arrive while a pod's address is taken out of the Service are still answered.
+_LEAVING_SECONDS = 5
+
+# A StatefulSet's name and eleven characters more become a label of its pods, and those have at most 63.
+_NAME = re.compile(r"[a-z]([a-z0-9-]{0,50}[a-z0-9])?")
+
+Object = dict[str, Any]
+
+
+def object_name(agent: Agent) -> str:
+    """The agent's name, or where Kubernetes does not take it (RFC 1123, section 2.1), its beginning and a digest."""
+    if _NAME.fullmatch(agent.name):
+        return agent.name
+    return f"{agent.name[:43].rstrip('-')}-{hashlib.sha256(agent.name.encode()).hexdigest()[:8]}"
+
+
+def pod(agent: Agent, config: str, labels: dict[str, str]) -> Object:
+    """The spec of the pod. `config` is the name of the ConfigMap that holds agent.json, `labels` are the pod's.
+
+    Unrenderable for a path that cannot be mounted.
+    """
+    deploy, user = agent.config.deploy.kubernetes, agent.config.deploy.docker.uid
+    several = deploy.autoscale is not None or deploy.replicas > 1
+    spread = {
+        "maxSkew": 1,
+        "topologyKey": "kubernetes.io/hostname",
+        "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": {"matchLabels": labels},
+    }
+    return {
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": _LEAVING_SECONDS + container.stop_seconds(agent),
+        **({"imagePullSecrets": [{"name": deploy.image_pull_secret}]} if deploy.image_pull_secret else {}),
+        **({"topologySpreadConstraints": [spread]} if several else {}),
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": user,
+            "runAsGroup": user,
+            "fsGroup": user,
+            "fsGroupChangePolicy": "OnRootMismatch",
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "containers": [_container(agent)],
+        "volumes": _volumes(agent, config),
+    }
+
+
+def _container(agent: Agent) -> Object:
+    deploy = agent.config.deploy.kubernetes
+    return {
+        "name": "agent",
+        "image": container.image(agent),
+        "ports": [{"name": "http", "containerPort": agent.config.server.port}],
+        **({"env": env} if (env := [_variable(agent, each) for each in container.variables(agent)]) else {}),
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        "resources": {"requests": {"cpu": deploy.cpu, "memory": deploy.memory}, "limits": {"memory": deploy.memory}},
+        "lifecycle": {"preStop": {"exec": {"command": ["sleep", str(_LEAVING_SECONDS)]}}},
+        "startupProbe": {**_probe(agent, "/health"), "periodSeconds": 2, "failureThreshold": 60},
+        "readinessProbe": {**_probe(agent, "/ready"), "periodSeconds": 5, "timeoutSeconds": 5},
+        "livenessProbe": {**_probe(agent, "/health"), "periodSeconds": 20, "timeoutSeconds": 5, "failureThreshold": 3},
+        "volumeMounts": _mounts(agent),
+    }
+
+
+def _variable(agent: Agent, name: str) -> Object:
+    key = {"name": f"{object_name(agent)}-env", "key": name, "optional": True}
+    return {"name": name, "valueFrom": {"configMapKeyRef": key}}
+
+
+def _probe(agent: Agent, path: str) -> Object:
+    tls = agent.config.server.tls
+    if tls and tls.client_ca_file:  # the kubelet has no certificate to show
+        live = ["--live"] if path == "/health" else []
+        return {"exec": {"command": [*container.healthcheck(agent), *live]}}
+    return {"httpGet": {"path": path, "port": "http", **({"scheme": "HTTPS"} if tls else {})}}
+
+
+# --- Volumes ----------------------------------------------------------------------------------------------------------
+
+
+def _volumes(agent: Agent, config: str) -> list[Object]:
+    claim = agent.config.deploy.kubernetes.workspace_claim
+    volumes: list[Object] = [
+        {"name": "config", "configMap": {"name": config}},
+        {"name": "tmp", "emptyDir": {"sizeLimit": "1Gi"}},
+    ]
+    # With fsGroup, the group of the pod can read what its owner, root, can.
+    if agent.secrets:
+        sources = [_secret(agent, each) for each in container.secrets(agent)]
+        volumes.append({"name": "secrets", "projected": {"defaultMode": 0o400, "sources": sources}})
+    if _files(agent):
+        volumes.append({"name": "files", "secret": {"secretName": f"{object_name(agent)}-files", "defaultMode": 0o400}})
+    if claim:
+        volumes.append({"name": "workspace", "persistentVolumeClaim": {"claimName": claim}})
+    return volumes
+
+
+def _secret(agent: Agent, name: str) -> Object:
+    secret = agent.secrets[name]
+    place = secret.kubernetes
+    return {
+        "secret": {
+            "name": place.name if place else f"{object_name(agent)}-secrets",
+            "items": [{"key": (place.key if place else None) or name, "path": name}],
+            **({"optional": True} if secret.optional else {}),
+        }
+    }
+
+
+def _mounts(agent: Agent) -> list[Object]:
+    read_only = {} if agent.writes_workspace else {"readOnly": True}
+    workspace = _mountable(agent.config.deploy.docker.workspace, "deploy.docker.workspace")
+    config = {"name": "config", "mountPath": container.config_file(agent), "subPath": "agent.json", "readOnly": True}
+    files = [
+        {"name": "files", "mountPath": path, "subPath": key, "readOnly": True} for path, key in _files(agent).items()
+    ]
+    secrets = {"name": "secrets", "mountPath": container.SECRETS, "readOnly": True}
+    return [
+        {"name": "state", "mountPath": container.STATE},
+        {"name": "workspace", "mountPath": workspace, **read_only},
+        {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - in the container
+        config,
+        *([secrets] if agent.secrets else []),
+        *files,
+    ]
+
+
+def _files(agent: Agent) -> dict[str, str]:
+    """The keys of the Secret `<agent>-files` by the path that each is mounted at."""
+    found = {_mountable(each.path, each.origin): each for each in container.host_files(agent)}
+    return {path: _NOT_IN_KEYS.sub("-", path.strip("/")) for path in found}
+
+
+def _mountable(path: str, origin: str) -> str:
+    if ":" in path:
+        raise Unrenderable(origin, "has a colon, which no mount of Kubernetes can have", "rename it")
+    return container.path(path, origin)

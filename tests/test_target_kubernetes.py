@@ -1,0 +1,255 @@
+"""The Kubernetes target: what the API's schemas and kustomize make of the objects, and what is refused instead."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate  # type: ignore[import-untyped]
+import pytest
+import yaml
+
+from a2a_claude.config.agent import Agent
+from a2a_claude.targets import Unrenderable
+from a2a_claude.targets.kubernetes import render, render_fleet
+from a2a_claude.targets.kubernetes_network import ports
+from tests.containers import CARD, full, plain
+from tests.support import make_agent
+from tests.trixie import folder_in, root_with, run_in
+
+VERSIONS = ["1.29.0", "1.33.0", "1.37.0"]
+AGENTS = {"plain": plain(), "full": full()}
+
+
+def files(agent: Agent) -> dict[str, str]:
+    return {each.path: each.text for each in render(agent)}
+
+
+def objects(agent: Agent) -> dict[str, Any]:
+    """By kind; there is one of each."""
+    found = [yaml.safe_load(text) for path, text in files(agent).items()]
+    assert len({each["kind"] for each in found}) == len(found)
+    return {each["kind"]: each for each in found}
+
+
+def pod(agent: Agent) -> dict[str, Any]:
+    found: dict[str, Any] = objects(agent)["StatefulSet"]["spec"]["template"]["spec"]
+    return found
+
+
+def container(agent: Agent) -> dict[str, Any]:
+    (found,) = pod(agent)["containers"]
+    return dict(found)
+
+
+# --- The real readers -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("agent", AGENTS.values(), ids=AGENTS)
+def test_the_api_of_each_version_accepts_every_object(agent: Agent, version: str) -> None:
+    for kind, each in objects(agent).items():
+        if kind != "Kustomization":
+            kubernetes_validate.validate(each, version, strict=True)
+
+
+def test_the_validator_refuses_an_unknown_key() -> None:
+    broken = objects(plain())["StatefulSet"]
+    broken["spec"]["template"]["spec"]["containers"][0]["redOnly"] = True
+    with pytest.raises(kubernetes_validate.ValidationError):
+        kubernetes_validate.validate(broken, VERSIONS[0], strict=True)
+
+
+def fleet() -> dict[str, str]:
+    agents = list(AGENTS.values())
+    tree = {f"{agent.name}/{path}": text for agent in agents for path, text in files(agent).items()}
+    return tree | {each.path: each.text for each in render_fleet(agents)}
+
+
+def check_build(built: str) -> None:
+    """Kustomize gives every object as it was rendered, with the namespace of its agent."""
+    read = {(each["metadata"].get("namespace"), each["kind"]): each for each in yaml.safe_load_all(built)}
+    wanted = {}
+    for agent in AGENTS.values():
+        namespace = agent.config.deploy.kubernetes.namespace
+        for kind, each in objects(agent).items():
+            if kind != "Kustomization":
+                metadata = each["metadata"] | ({"namespace": namespace} if namespace else {})
+                wanted[namespace, kind] = {**each, "metadata": metadata}
+    assert read == wanted
+
+
+def test_kustomize_builds_the_fleet() -> None:
+    root = root_with("/usr/bin/kustomize", "kustomize")
+    with folder_in(root, fleet()) as folder:
+        check_build(run_in(root, "kustomize", "build", folder).stdout)
+
+
+@pytest.mark.skipif(not shutil.which("kubectl"), reason="kubectl is not there; kustomize itself is what CI has")
+def test_kubectl_builds_the_fleet(tmp_path: Path) -> None:
+    for path, text in fleet().items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text, "utf-8")
+    command = ["kubectl", "kustomize", str(tmp_path)]
+    done = subprocess.run(
+        command, capture_output=True, text=True, env={**os.environ, "HOME": str(tmp_path)}, check=True
+    )
+    check_build(done.stdout)
+
+
+def test_whatever_a_config_holds_is_in_the_config_map_as_lines() -> None:
+    prompt = "".join(map(chr, [*range(32, 0xFF), 0x2028, 0xFEFF, 0xFFFE, 0x1F600]))
+    agent = make_agent({"agentCard": CARD, "claude": {"systemPromptAppend": prompt}})
+    text = files(agent)["kubernetes/configmap.yaml"]
+    assert "\n    {\n" in text
+    assert json.loads(yaml.safe_load(text)["data"]["agent.json"]) == agent.document
+
+
+@pytest.mark.parametrize("name", ["a", "a--b-", "x" * 52, "x" * 53, "x" * 63, "x" * 44 + "-" * 10, "null", "n"])
+def test_every_name_of_an_agent_has_one_that_kubernetes_takes(name: str) -> None:
+    found = objects(make_agent({"agentCard": CARD}, name=name))["StatefulSet"]
+    label = found["metadata"]["labels"]["app.kubernetes.io/instance"]
+    assert found["metadata"]["name"] == label
+    assert re.fullmatch("[a-z]([a-z0-9-]{0,50}[a-z0-9])?", label)
+    assert label == name or len(name) > 52 or name.endswith("-")
+
+
+# --- What is rendered -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("agent", AGENTS.values(), ids=AGENTS)
+def test_the_pod_keeps_to_the_restricted_standard(agent: Agent) -> None:
+    spec, one = pod(agent), container(agent)
+    uid = agent.config.deploy.docker.uid
+    assert spec["securityContext"] == {
+        "runAsNonRoot": True,
+        "runAsUser": uid,
+        "runAsGroup": uid,
+        "fsGroup": uid,
+        "fsGroupChangePolicy": "OnRootMismatch",
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+    assert one["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert spec["automountServiceAccountToken"] is False
+    kinds = {kind for volume in spec["volumes"] for kind in volume if kind != "name"}
+    assert kinds <= {"configMap", "emptyDir", "projected", "secret", "persistentVolumeClaim"}
+
+
+def test_a_changed_config_has_another_name_and_the_pods_use_it() -> None:
+    changed = make_agent({"agentCard": {**CARD, "name": "Other"}, "server": {"port": 3031}})
+    names = [objects(each)["ConfigMap"]["metadata"]["name"] for each in (plain(), changed)]
+    assert len(set(names)) == 2
+    for agent, name in zip((plain(), changed), names, strict=True):
+        assert {"name": "config", "configMap": {"name": name}} in pod(agent)["volumes"]
+        assert objects(agent)["ConfigMap"]["immutable"] is True
+
+
+def test_secrets_are_files_of_secrets_and_nowhere_else() -> None:
+    (volume,) = [each for each in pod(full())["volumes"] if each["name"] == "secrets"]
+    assert volume["projected"]["defaultMode"] == 0o400
+    assert [each["secret"] for each in volume["projected"]["sources"]] == [
+        {"name": "full-secrets", "items": [{"key": "ANTHROPIC_API_KEY", "path": "ANTHROPIC_API_KEY"}]},
+        {"name": "shared", "items": [{"key": "opt", "path": "OPTIONAL"}], "optional": True},
+        {"name": "full-secrets", "items": [{"key": "PLAIN", "path": "PLAIN"}]},
+        {"name": "full-secrets", "items": [{"key": "SEALED", "path": "SEALED"}]},
+    ]
+    assert [each["name"] for each in container(full())["env"]] == ["CLAUDE_MODEL"]
+    assert not any("secretKeyRef" in str(each) for each in container(full())["env"])
+
+
+def test_what_the_config_names_on_a_host_comes_from_a_secret_of_files() -> None:
+    mounts = {each["mountPath"]: each.get("subPath") for each in container(full())["volumeMounts"]}
+    assert mounts["/etc/a2a/tls.crt"] == "etc-a2a-tls.crt"
+    assert mounts["/etc/a2a/tokens"] == "etc-a2a-tokens"
+
+
+@pytest.mark.parametrize(
+    ("tls", "probe"),
+    [
+        (None, {"httpGet": {"path": "/ready", "port": "http"}}),
+        ({}, {"httpGet": {"path": "/ready", "port": "http", "scheme": "HTTPS"}}),
+        (
+            {"clientCaFile": "/ca"},
+            {
+                "exec": {
+                    "command": [
+                        *("a2a-claude", "healthcheck", "/etc/a2a-claude/reviewer/agent.json", "--hostname", "0.0.0.0")
+                    ]
+                }
+            },
+        ),
+    ],
+    ids=["http", "https", "mTLS"],
+)
+def test_the_kubelet_asks_in_a_way_that_the_server_answers(tls: dict[str, Any] | None, probe: dict[str, Any]) -> None:
+    server = {} if tls is None else {"tls": {"certificateFile": "/c", "keyFile": "/k", **tls}}
+    found = container(make_agent({"agentCard": CARD, "server": server}))
+    assert found["readinessProbe"].items() >= probe.items()
+    live = found["livenessProbe"]
+    assert live["httpGet"]["path"] == "/health" if "httpGet" in live else live["exec"]["command"][-1] == "--live"
+    assert found["startupProbe"].keys() - {"periodSeconds", "failureThreshold"} == probe.keys()
+
+
+def test_a_pod_has_the_time_that_its_turns_may_take_to_end() -> None:
+    assert pod(plain())["terminationGracePeriodSeconds"] == 5 + 30 + 15
+    assert pod(full())["terminationGracePeriodSeconds"] == 5 + 61 + 15
+
+
+@pytest.mark.parametrize(("agent", "read_only"), [(plain(), False), (full(), True)], ids=["writer", "reader"])
+def test_the_workspace_is_read_only_for_who_does_not_write(agent: Agent, read_only: bool) -> None:
+    (mount,) = [each for each in container(agent)["volumeMounts"] if each["name"] == "workspace"]
+    assert mount.get("readOnly", False) is read_only
+    claims = [each["metadata"]["name"] for each in objects(agent)["StatefulSet"]["spec"]["volumeClaimTemplates"]]
+    given = agent.config.deploy.kubernetes.workspace_claim
+    assert claims == (["state"] if given else ["state", "workspace"])
+
+
+def test_replicas_are_the_autoscalers_where_there_is_one() -> None:
+    assert objects(plain())["StatefulSet"]["spec"]["replicas"] == 1
+    assert "HorizontalPodAutoscaler" not in objects(plain())
+    assert "replicas" not in objects(full())["StatefulSet"]["spec"]
+    scaler = objects(full())["HorizontalPodAutoscaler"]["spec"]
+    assert (scaler["minReplicas"], scaler["maxReplicas"]) == (2, 5)
+    assert scaler["scaleTargetRef"]["name"] == objects(full())["StatefulSet"]["metadata"]["name"]
+
+
+def test_pods_reach_what_the_config_names_and_no_metadata_service() -> None:
+    assert ports(plain()) == [443]
+    assert ports(full()) == [443, 3040, 3128, 6432, 8443]
+    policy = objects(full())["NetworkPolicy"]["spec"]
+    assert [each["port"] for each in policy["ingress"][0]["ports"]] == [3031]
+    blocks = [each["ipBlock"] for each in policy["egress"][1]["to"] if "ipBlock" in each]
+    assert "169.254.0.0/16" in blocks[0]["except"]
+    host = make_agent({"agentCard": CARD, "claude": {"credentials": []}})
+    blocks = [each["ipBlock"] for each in objects(host)["NetworkPolicy"]["spec"]["egress"][1]["to"][1:]]
+    assert all("except" not in each for each in blocks)
+
+
+@pytest.mark.parametrize("url", ["", "${A}", "http://[", "http://a:99999/", "a", "$A:1", "http://${A:-b}:x/"])
+def test_a_url_that_says_no_port_opens_none(url: str) -> None:
+    agent = make_agent({"agentCard": CARD, "claude": {"env": {"A": url}}})
+    assert ports(agent) == [443]
+
+
+@pytest.mark.parametrize(
+    ("name", "document", "path"),
+    [
+        ("a", {"deploy": {"docker": {"workspace": "/a:b"}}}, "deploy.docker.workspace"),
+        ("a", {"server": {"tls": {"certificateFile": "/a:b", "keyFile": "/k"}}}, "server.tls.certificateFile"),
+        ("a", {"agentCard": {**CARD, "description": "a\0"}}, "agentCard.description"),
+        ("a", {"claude": {"systemPromptAppend": "x" * 2**20}}, "name"),
+    ],
+)
+def test_what_kubernetes_does_not_take_is_refused(name: str, document: dict[str, Any], path: str) -> None:
+    with pytest.raises(Unrenderable) as refusal:
+        render(make_agent({"agentCard": CARD, **document}, name=name))
+    assert (refusal.value.path, bool(refusal.value.hint)) == (path, True)
