@@ -163,10 +163,13 @@ class Approvals:
         Raises:
             InvalidParamsError: a request that is not open, or an answer that does not fit; nothing was decided.
         """
-        answers = approval_answers.named(message) or self._worded(approval_answers.spoken(message))
+        text = approval_answers.spoken(message)
+        answers = approval_answers.named(message) or self._worded(text)
         if not answers:
             if self._open:
                 raise InvalidParamsError(f"The task waits for an answer to {self._listed()}: name the request's id")
+            if self._known and text.rstrip(".!").casefold() in _WORDS:
+                raise InvalidParamsError("No request is open any more")
             return False
         taken = []
         for answer in answers:
@@ -184,10 +187,8 @@ class Approvals:
         found = approval_answers.worded(text)
         if found is not None and found.id in self._known:
             return [found]
-        if len(self._known) == 1 and text:
-            [name] = self._known
-            if name in self._open or text.rstrip(".!").casefold() in _WORDS:
-                return [Answer(name, said=text)]
+        if len(self._known) == len(self._open) == 1 and text:
+            return [Answer(next(iter(self._open)), said=text)]
         return []
 
     def _find(self, name: str) -> Request:
