@@ -14,6 +14,8 @@ requests, so sessions, resumes and forks may run side by side. Requests without 
 | `status`, `error`, `error_type`, `fail_times`, `retry_after` | an HTTP error, for the first so many attempts |
 | `headers`, `stop_reason`, `usage`, `model` | of the answer |
 | `sse_error`, `cut` | an `error` event, or a closed socket, after the first text |
+| `no_end` | the stream ends in good order, but before (2) or after (1) the end of the first block |
+| `only_streams` | an answer that is not to be streamed fails with HTTP 500: Claude Code asks so after a broken stream |
 
 https://docs.anthropic.com/en/api/messages-streaming is what it imitates.
 """
@@ -187,7 +189,9 @@ class _Handler(BaseHTTPRequestHandler):
             "stop_reason": turn.get("stop_reason") or ("tool_use" if turn.get("tools") else "end_turn"),
             "stop_sequence": None,
         }
-        if body.get("stream"):
+        if turn.get("only_streams") and not body.get("stream"):
+            self._error(500, "api_error", "fake error")
+        elif body.get("stream"):
             self._stream(turn, message, blocks, usage)
         else:
             self._json(200, {**message, "content": blocks, "usage": usage}, turn.get("headers"))
@@ -213,11 +217,17 @@ class _Handler(BaseHTTPRequestHandler):
                 self._event("error", error=turn["sse_error"])
                 self.wfile.write(b"0\r\n\r\n")
                 return
+            if block["type"] == "text" and turn.get("no_end") == 2:
+                self.wfile.write(b"0\r\n\r\n")
+                return
             if block["type"] == "text" and turn.get("cut"):
                 self.close_connection = True
                 self.connection.close()
                 return
             self._event("content_block_stop", index=index)
+        if turn.get("no_end"):
+            self.wfile.write(b"0\r\n\r\n")
+            return
         end = {"stop_reason": message["stop_reason"], "stop_sequence": None}
         self._event("message_delta", delta=end, usage=usage)
         self._event("message_stop")

@@ -76,6 +76,22 @@ async def test_a_stream_that_the_api_cuts_is_told_once_and_whole(tmp_path: Path)
             assert state(events[-1]["statusUpdate"]) == "completed"
 
 
+BROKEN = [{"cut": 1}, {"no_end": 1}, {"no_end": 2}, {"sse_error": {"type": "api_error", "message": "broken"}}]
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+def test_half_an_answer_is_no_answer_however_it_is_told(tmp_path: Path, streaming: bool) -> None:
+    @asynchronous
+    async def run() -> None:
+        async with served(tmp_path, {"features": {"streamArtifactChunks": streaming}}) as (lifecycle, _):
+            for number, how in enumerate(BROKEN):
+                broken = {"text": "half an answer", "only_streams": True, **how}
+                task = await Caller(lifecycle).task(directive(broken), context_id=str(number))
+                assert (state(task), task["metadata"]["reason"][:3]) == ("failed", "api"), how
+
+    run()
+
+
 @pytest.mark.parametrize(
     ("turn", "reason"),
     [
