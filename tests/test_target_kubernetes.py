@@ -32,7 +32,7 @@ def files(agent: Agent) -> dict[str, str]:
 
 def objects(agent: Agent) -> dict[str, Any]:
     """By kind; there is one of each."""
-    found = [yaml.safe_load(text) for path, text in files(agent).items()]
+    found = [each for text in files(agent).values() for each in yaml.safe_load_all(text)]
     assert len({each["kind"] for each in found}) == len(found)
     return {each["kind"]: each for each in found}
 
@@ -105,9 +105,8 @@ def test_kubectl_builds_the_fleet(tmp_path: Path) -> None:
 def test_whatever_a_config_holds_is_in_the_config_map_as_lines() -> None:
     prompt = "".join(map(chr, [*range(32, 0xFF), 0x2028, 0xFEFF, 0xFFFE, 0x1F600]))
     agent = make_agent({"agentCard": CARD, "claude": {"systemPromptAppend": prompt}})
-    text = files(agent)["kubernetes/configmap.yaml"]
-    assert "\n    {\n" in text
-    assert json.loads(yaml.safe_load(text)["data"]["agent.json"]) == agent.document
+    assert "\n  agent.json: |\n    {\n" in files(agent)["kubernetes/agent.yaml"]
+    assert json.loads(objects(agent)["ConfigMap"]["data"]["agent.json"]) == agent.document
 
 
 @pytest.mark.parametrize("name", ["a", "a--b-", "x" * 52, "x" * 53, "x" * 63, "x" * 44 + "-" * 10, "null", "n"])

@@ -19,14 +19,14 @@ from tests.containers import TEXT, TRAPS
 from tests.trixie import folder_in, root_with, run_in
 
 VALUES = st.recursive(
-    TEXT | st.integers(-(2**53), 2**53) | st.booleans() | st.none(),
+    TEXT | st.integers(-(2**53), 2**53) | st.floats(-1024, 1024) | st.booleans() | st.none(),
     lambda each: st.lists(each, max_size=3) | st.dictionaries(TEXT, each, max_size=3),
     max_leaves=12,
 )
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.dictionaries(TEXT, VALUES, max_size=4))
+@given(st.dictionaries(TEXT, VALUES, min_size=1, max_size=4))
 def test_both_versions_of_yaml_read_back_what_was_written(value: dict[str, Any]) -> None:
     text = document(value, "a comment")
     assert yaml.safe_load(text) == value
@@ -40,8 +40,17 @@ def test_traps_read_back_as_keys_and_values() -> None:
     assert YAML(typ="safe", pure=True).load(io.StringIO(text)) == value
 
 
-def test_lines_are_written_as_lines() -> None:
-    assert document({"a": '{\n  "b": 1\n}\n'}) == 'a: |\n  {\n    "b": 1\n  }\n'
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ({"a": '{\n  "b": 1\n}\n'}, 'a: |\n  {\n    "b": 1\n  }\n'),
+        ({"a": [{"b": 1, "c": ["d"]}, ["e", ["f"]], {}, []]}, "a:\n- b: 1\n  c:\n  - d\n- - e\n  - - f\n- {}\n- []\n"),
+        ({"a": ["b\n", "Prüft"]}, 'a:\n- |\n  b\n- "Prüft"\n'),
+    ],
+)
+def test_it_is_written_for_people(value: dict[str, Any], text: str) -> None:
+    assert document(value) == text
+    assert yaml.safe_load(text) == value
 
 
 @settings(max_examples=5, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])

@@ -10,13 +10,14 @@ from math import ceil
 
 from a2a_claude.config.agent import Agent, Variable
 from a2a_claude.targets import Unrenderable
-from a2a_claude.targets.docker import AGENT_NAME, IMAGE, STOP_MARGIN, VARIABLE, every_address, operand
+from a2a_claude.targets.docker import AGENT_NAME, IMAGE, STOP_MARGIN, every_address, operand
 
 SECRETS = "/run/secrets"
 STATE = "/var/lib/a2a-claude"
 
 _NOT_IN_TAGS = re.compile(r"[^A-Za-z0-9_.-]")
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+_VARIABLE = re.compile("[A-Za-z_][A-Za-z0-9_]{0,127}")
 _WORKSPACE = "claude.workingDirectory"
 
 
@@ -73,7 +74,7 @@ def published(agent: Agent, publish: str | None, origin: str) -> str:
 def variables(agent: Agent) -> list[str]:
     """The variables, not secret, that a container takes from its surroundings. The workspace's is set in the image."""
     return [
-        operand(each.name, each.name, VARIABLE, "name it like a variable")
+        operand(each.name, each.name, _VARIABLE, "name it like a variable")
         for each in agent.plain_variables
         if each.name != "WORKSPACE_DIR" and not _is_workspace(each)
     ]
@@ -85,7 +86,7 @@ def _is_workspace(variable: Variable) -> bool:
 
 def secrets(agent: Agent) -> list[str]:
     """The names of the secrets, each to be a file of that name in /run/secrets."""
-    return [operand(f"secrets.{each}", each, VARIABLE, "name it like a variable") for each in agent.secrets]
+    return [operand(f"secrets.{each}", each, _VARIABLE, "name it like a variable") for each in agent.secrets]
 
 
 def host_files(agent: Agent) -> Iterator[HostFile]:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable
 from typing import Any
 
 from a2a_claude.config.agent import Agent
 from a2a_claude.targets import Artifact, Unrenderable
+from a2a_claude.targets.config import render as render_config
 from a2a_claude.targets.kubernetes_network import policy
 from a2a_claude.targets.kubernetes_pod import Object, object_name, pod
 from a2a_claude.targets.yaml_text import check, document
@@ -25,21 +27,29 @@ _KUSTOMIZATION_HEAD = f"""\
   kubectl apply --kustomize .
 """
 
+_BEYOND_ASCII = re.compile("[^\n -~]+")
 _LARGEST_CONFIG = 1024 * 1024
 
 
 def render(agent: Agent) -> list[Artifact]:
-    """The objects, a file for each, and their `kustomization.yaml`.
+    """`agent.yaml` with the objects, and its `kustomization.yaml`, a base for those of others.
 
     Unrenderable for a path that cannot be mounted, or too large a config.
     """
-    objects = [_config(agent), _stateful_set(agent), _service(agent), _policy(agent), _budget(agent)]
+    text = _compiled(agent)
+    config = _config_name(agent, text)
+    objects = [
+        _config(agent, config, text),
+        _stateful_set(agent, config),
+        _service(agent),
+        _policy(agent),
+        _budget(agent),
+    ]
     if agent.config.deploy.kubernetes.autoscale:
         objects.append(_autoscaler(agent))
-    files = {f"{each['kind'].lower()}.yaml": each for each in objects}
-    kustomization = _kustomization(files, agent.config.deploy.kubernetes.namespace)
+    kustomization = _kustomization(["agent.yaml"], agent.config.deploy.kubernetes.namespace)
     return [
-        *(Artifact(f"kubernetes/{name}", document(each, _HEAD)) for name, each in files.items()),
+        Artifact("kubernetes/agent.yaml", f"# {_HEAD}\n" + "".join(f"---\n{document(each)}" for each in objects)),
         Artifact("kubernetes/kustomization.yaml", document(kustomization, _KUSTOMIZATION_HEAD)),
     ]
 
@@ -79,26 +89,26 @@ def _kustomization(resources: Iterable[str], namespace: str | None) -> Object:
 
 def _compiled(agent: Agent) -> str:
     """agent.json in ASCII, which stays readable as lines of YAML whatever it holds."""
-    return json.dumps(agent.document, indent=2, sort_keys=True).replace("\x7f", "\\u007f") + "\n"
+    (artifact,) = render_config(agent)
+    return _BEYOND_ASCII.sub(lambda found: json.dumps(found[0])[1:-1].replace("\x7f", "\\u007f"), artifact.text)
 
 
-def _config_name(agent: Agent) -> str:
+def _config_name(agent: Agent, text: str) -> str:
     """Changes with the config, so that pods are replaced when it does, and a rollback finds the old one."""
-    return f"{object_name(agent)}-config-{hashlib.sha256(_compiled(agent).encode()).hexdigest()[:10]}"
+    return f"{object_name(agent)}-config-{hashlib.sha256(text.encode()).hexdigest()[:10]}"
 
 
-def _config(agent: Agent) -> Object:
-    text = _compiled(agent)
+def _config(agent: Agent, name: str, text: str) -> Object:
     if len(text.encode()) > _LARGEST_CONFIG:
         hint = "shorten it, or leave this format out with --target"
         raise Unrenderable("name", "the compiled agent is larger than the 1 MiB of a ConfigMap", hint)
-    return _object(agent, "v1", "ConfigMap", name=_config_name(agent), immutable=True, data={"agent.json": text})
+    return _object(agent, "v1", "ConfigMap", name=name, immutable=True, data={"agent.json": text})
 
 
 # --- What runs it -----------------------------------------------------------------------------------------------------
 
 
-def _stateful_set(agent: Agent) -> Object:
+def _stateful_set(agent: Agent, config: str) -> Object:
     deploy = agent.config.deploy.kubernetes
     claims = ["state"] if deploy.workspace_claim else ["state", "workspace"]
     spec = {
@@ -107,7 +117,7 @@ def _stateful_set(agent: Agent) -> Object:
         "serviceName": object_name(agent),
         "podManagementPolicy": "Parallel",
         "selector": {"matchLabels": labels(agent)},
-        "template": {"metadata": {"labels": labels(agent)}, "spec": pod(agent, _config_name(agent), labels(agent))},
+        "template": {"metadata": {"labels": labels(agent)}, "spec": pod(agent, config, labels(agent))},
         "volumeClaimTemplates": [_claim(agent, each) for each in claims],
     }
     description = check(agent.config.agent_card.description, "agentCard.description")
