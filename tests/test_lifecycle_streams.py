@@ -26,6 +26,7 @@ from a2a.utils.errors import (
 )
 
 from a2a_claude.a2a import subscribers
+from a2a_claude.a2a.lifecycle import Lifecycle
 from a2a_claude.a2a.turns import Overloaded
 from tests.lifecycle import Caller, Driven, asynchronous, chunk, serving, state, status, texts, until
 
@@ -178,6 +179,54 @@ async def test_a_subscriber_that_leaves_is_forgotten_and_the_others_go_on() -> N
         await caller.task(task_id=task["id"])
         assert state([each async for each in staying][-1]["statusUpdate"]) == "completed"
         assert lifecycle.stats().subscribers == 0
+
+
+async def stop(lifecycle: Lifecycle, caller: Caller, task_id: str) -> None:
+    await lifecycle.drain(0.0)
+
+
+async def cancel(lifecycle: Lifecycle, caller: Caller, task_id: str) -> None:
+    await caller.cancel(task_id)
+
+
+@pytest.mark.parametrize(("end", "how"), [(stop, "failed"), (cancel, "canceled"), (None, "failed")])
+def test_an_artifact_that_its_turn_leaves_open_is_closed_before_the_end(end: Any, how: str) -> None:
+    begun = asyncio.Event()
+
+    async def turn(_context: RequestContext, queue: EventQueue) -> None:
+        await queue.enqueue_event(chunk("whole", "whole", last_chunk=True))
+        await queue.enqueue_event(chunk("half"))
+        await queue.enqueue_event(chunk(" a word", append=True))
+        begun.set()
+        if end is None:
+            raise RuntimeError("broken")
+        await asyncio.Event().wait()
+
+    @asynchronous
+    async def run() -> None:
+        async with serving(Driven(turn)) as lifecycle:
+            caller = Caller(lifecycle)
+            told: list[dict[str, Any]] = []
+
+            async def listen() -> None:
+                async for each in caller.stream():
+                    told.append(each)
+
+            listening = asyncio.create_task(listen())
+            await begun.wait()
+            [task] = (await caller.list())["tasks"]
+            if end is not None:
+                await end(lifecycle, caller, task["id"])
+            await listening
+            closing = told[-2]["artifactUpdate"]
+            assert (closing["artifact"]["artifactId"], closing["append"]) == ("answer", True)
+            assert closing["artifact"]["parts"] == [{"text": ""}]
+            assert state(told[-1]["statusUpdate"]) == how
+            updates = [each["artifactUpdate"] for each in told if "artifactUpdate" in each]
+            assert [each.get("lastChunk", False) for each in updates] == [True, False, False, True]
+            assert texts(await caller.get(task["id"])) == ["whole", "half", " a word"]
+
+    run()
 
 
 @asynchronous

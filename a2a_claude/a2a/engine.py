@@ -244,7 +244,9 @@ class Engine:
                 event = events.completed(event)
             if isinstance(event, TaskArtifactUpdateEvent) and not self.sideband.stored and self.sideband.takes(event):
                 return self._tell(live, event, turn)
-            step = self._apply(live, event, turn)
+            # A turn that ends by itself closes what it has opened.
+            closing = live.close_artifacts() if events.ends(event) and (turn is None or forced) else Step()
+            step = closing.then(self._apply(live, event, turn))
         except ValueError as error:
             raise InvalidAgentResponseError(f"The agent published what JSON cannot say: {error}") from error
         if turn:

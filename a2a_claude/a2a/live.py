@@ -14,6 +14,7 @@ from uuid import uuid4
 from a2a.types.a2a_pb2 import (
     Artifact,
     Message,
+    Part,
     Task,
     TaskArtifactUpdateEvent,
     TaskState,
@@ -63,6 +64,7 @@ class LiveTask:
         self._said = loads(row.status).get("message") if row.status else None
         self._metadata: dict[str, Any] = loads(row.metadata) if row.metadata else {}
         self._artifacts = {loads(head)["artifactId"]: (position, loads(head)) for position, head in artifacts}
+        self._open: dict[str, None] = {}  # artifacts that have had no last chunk
         self._ids = b'{"taskId":%b,"contextId":%b' % (dumps(self.id), dumps(self.context_id))
         # What the engine keeps with a task.
         self.turns: list[Turn] = []
@@ -169,7 +171,21 @@ class LiveTask:
         append = event.append and artifact.artifact_id in self._artifacts
         json, parts = self._artifact_update(event, append=append)
         rows = self._append(artifact, parts) if append else self._put_artifact(artifact, parts)
+        self._open.pop(artifact.artifact_id, None)
+        if not event.last_chunk:
+            self._open[artifact.artifact_id] = None
         return Step(rows, [self._record("artifactUpdate", json, previous=self.state, extension=extension)])
+
+    def close_artifacts(self) -> Step:
+        """Tells streams that no more comes of the artifacts that are open; what the task keeps of them stays."""
+        step = Step()
+        for name in self._open:
+            artifact = Artifact(artifact_id=name, name=self._artifacts[name][1].get("name", ""), parts=[Part(text="")])
+            json, _ = self._artifact_update(TaskArtifactUpdateEvent(artifact=artifact, last_chunk=True), append=True)
+            self._next()
+            step.records.append(self._record("artifactUpdate", json, previous=self.state))
+        self._open.clear()
+        return step
 
     def aside(self, event: TaskArtifactUpdateEvent, *, extension: str) -> EventRecord:
         """An artifact that streams are told of, those that activated `extension`, and that the task does not keep."""
