@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import pty
 import random
 import resource
 import shutil
@@ -13,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ from click.testing import CliRunner, Result
 from a2a_claude.cli import main
 from a2a_claude.config.source import MAX_BYTES
 from a2a_claude.targets import TARGETS
+from tests.tools import require
 
 ROOT = Path(__file__).parent.parent
 AGENT = "agentCard: {{name: {name}, description: b, version: '1'}}\nserver: {{port: {port}}}\n"
@@ -464,3 +467,108 @@ def test_what_is_shipped_is_compiled_byte_by_byte(tmp_path: Path) -> None:
     change(here, text="memory: {instructions: notes.md}\nclaude: {settingSources: [project]}\n")
     assert compile_in(here).exit_code == 0
     assert (here / "deploy" / "reviewer" / "memory" / "notes.md").read_bytes() == data
+
+
+# --- What all agents have together ------------------------------------------------------------------------------------
+
+
+def test_files_of_all_agents_are_at_the_top_and_belong_to_a_compile_of_all(tmp_path: Path) -> None:
+    here = project(tmp_path)
+    done = compile_in(here, "--agent", "reviewer")
+    assert (done.exit_code, "compile without --agent" in done.output) == (0, True)
+    assert not (here / "deploy" / "compose.yaml").exists()
+    assert compile_in(here, "--check").exit_code == 3
+    done = compile_in(here)
+    assert f"{here}/deploy: compose.yaml, kustomization.yaml\n" in done.output
+    assert manifest(here)["outputs"]["compose.yaml"]["target"] == "compose"
+    before = (here / "deploy" / "compose.yaml").read_bytes()
+    shutil.rmtree(here / "agents" / "writer")
+    assert compile_in(here, "--prune").exit_code == 0
+    after = (here / "deploy" / "compose.yaml").read_bytes()
+    assert (b"writer" in before, b"writer" in after) == (True, False)
+
+
+def test_files_of_all_agents_go_with_their_target(tmp_path: Path) -> None:
+    here = project(tmp_path)
+    assert compile_in(here, "--target", "config").exit_code == 0
+    assert {each.name for each in (here / "deploy").iterdir()} == {"manifest.json", "reviewer", "writer"}
+    assert compile_in(here, "--target", "compose", "--target", "kubernetes").exit_code == 0
+    assert {each.name for each in (here / "deploy").iterdir() if each.is_file()} == {
+        *("manifest.json", "compose.yaml", "kustomization.yaml")
+    }
+
+
+def test_an_edited_file_of_all_agents_is_not_overwritten(tmp_path: Path) -> None:
+    here = project(tmp_path)
+    compile_in(here)
+    edited = here / "deploy" / "compose.yaml"
+    edited.write_text("services: {}\n", "utf-8")
+    assert compile_in(here).exit_code == 3
+    assert edited.read_text("utf-8") == "services: {}\n"
+
+
+# --- Containers without authentication --------------------------------------------------------------------------------
+
+
+def test_an_agent_that_starts_in_no_container_is_told(tmp_path: Path) -> None:
+    here = project(tmp_path)
+    assert "reviewer/agent.yaml" in compile_in(here).output
+    assert "note[A2C702]" in compile_in(here).output
+    assert "A2C702" not in compile_in(here, "--target", "systemd", "--target", "nix").output
+    for target in ("docker", "compose", "quadlet", "kubernetes"):
+        assert "warning[A2C702]" in compile_in(here, "--target", target).output
+        assert compile_in(here, "--target", target, "--strict").exit_code == 1
+    for auth in ("server.auth.allowUnauthenticated=true", "server.auth.bearer={tokensVariable: CALLER_TOKENS}"):
+        told = compile_in(here, "--target", "docker", "--set", auth)
+        assert (told.exit_code, "A2C702" in told.output) == (0, False)
+
+
+# --- A diff -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_diff_is_a_patch_and_nothing_else(tmp_path: Path) -> None:
+    here = project(tmp_path)
+    compile_in(here)
+    same = compile_in(here, "--diff")
+    assert (same.exit_code, same.stdout) == (0, "")
+    change(here)
+    before = tree(here / "deploy")
+    done = compile_in(here, "--diff")
+    assert done.exit_code == 3
+    assert tree(here / "deploy") == before
+    assert "manifest.json" not in done.stdout
+    assert {line[:1] for line in done.stdout.splitlines()} == {"-", "+", "@", " "}
+    patch = require("patch", "apt-get install patch")
+    subprocess.run([patch, "-p1", "-d", "/"], input=done.stdout.encode(), check=True, capture_output=True)
+    assert "0 files changed" in compile_in(here).output
+
+
+def test_a_diff_has_colours_on_a_terminal_and_cannot_steer_it(tmp_path: Path) -> None:
+    here = project(tmp_path)
+    compile_in(here)
+    (here / "deploy" / "reviewer" / "Dockerfile").write_bytes(b"FROM \x1b]0;x\x07scratch\n")
+    seen = on_terminal(here, "compile", "--diff")
+    assert b"\x1b[31m-FROM \xef\xbf\xbd]0;x\xef\xbf\xbdscratch\x1b[0m" in seen
+    assert b"\x1b[32m+" in seen
+    plain = on_terminal(here, "compile", "--diff", NO_COLOR="1")
+    assert (b"-FROM" in plain, b"\x1b" in plain) == (True, False)
+
+
+def on_terminal(folder: Path, *arguments: str, **environ: str) -> bytes:
+    """What a command prints where it has a terminal for its output."""
+    terminal, end = pty.openpty()
+    running = subprocess.Popen(
+        [sys.executable, "-m", "a2a_claude", *arguments],
+        cwd=folder,
+        env={"PYTHONPATH": str(ROOT), "PATH": "", "TERM": "xterm", **environ},
+        stdout=end,
+        stderr=subprocess.DEVNULL,
+    )
+    os.close(end)
+    seen = b""
+    with suppress(OSError):  # the terminal is gone with who wrote to it
+        while data := os.read(terminal, 65536):
+            seen += data
+    os.close(terminal)
+    running.wait()
+    return seen

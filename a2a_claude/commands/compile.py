@@ -141,9 +141,9 @@ def _compare(made: Plan, diff_only: bool) -> None:
         if not diff_only:
             click.echo(f"{made.folder} is current: {len(made.outputs)} files")
         return
-    colours = has_colours(sys.stdout)
+    terminal, colours = sys.stdout.isatty(), has_colours(sys.stdout)
     for line in diff(made):
-        click.echo(_painted(line) if colours else line, nl=False, color=True)
+        click.echo(_on_terminal(line, colours) if terminal else line, nl=False, color=True)
     if diff_only:
         raise SystemExit(DRIFT)
     kinds = {"new": "missing", "stale": "stale", "edited": "edited by hand", "gone": "of no agent any more"}
@@ -154,10 +154,11 @@ def _compare(made: Plan, diff_only: bool) -> None:
     raise SystemExit(DRIFT)
 
 
-def _painted(line: str) -> str:
+def _on_terminal(line: str, colours: bool) -> str:
     """A line of a diff in the colours that diffs have; what could steer the terminal is replaced."""
-    style = next((style for start, style in _DIFF_STYLES.items() if line.startswith(start)), {})
-    return click.style(printable(line.removesuffix("\n")), **style) + "\n"
+    style = next((style for start, style in _DIFF_STYLES.items() if colours and line.startswith(start)), None)
+    shown = "\t".join(map(printable, line.removesuffix("\n").split("\t")))
+    return f"{click.style(shown, **style) if style else shown}\n"
 
 
 def _refuse(made: Plan) -> None:
