@@ -57,6 +57,7 @@ python3Packages.buildPythonApplication {
     python3Packages.httpx
     python3Packages.jinja2
     python3Packages.jsonschema
+    python3Packages.mcp
     python3Packages.orjson
     python3Packages.psutil
     python3Packages.pyjwt

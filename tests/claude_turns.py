@@ -19,7 +19,7 @@ from a2a_claude.a2a.lifecycle import Lifecycle
 from a2a_claude.claude.client import Client, Stderr
 from a2a_claude.claude.content import Fetch
 from a2a_claude.claude.executor import ClaudeExecutor
-from a2a_claude.claude.session import Ask, ClaudeStartFailed, FellBack, LiveSession, Received
+from a2a_claude.claude.session import Ask, Calls, ClaudeStartFailed, FellBack, LiveSession, Received
 from a2a_claude.claude.usage import Usage
 from a2a_claude.observe.redaction import Redactor
 from tests.fake_transport import Frame, ScriptedTransport
@@ -31,6 +31,7 @@ class Session:
     """A `LiveSession` over a client."""
 
     ask: Ask | None = None
+    calls: Calls | None = None
 
     def __init__(self, client: Client, fell_back: FellBack | None, cost_before: float | None) -> None:
         self.client, self.fell_back, self.cost_before = client, fell_back, cost_before

@@ -27,7 +27,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "observe": {"config"},
     "a2a": {"config", "store", "observe", "listening"},
     "claude": {"config", "observe"},
-    "runtime": {"config", "store", "observe", "a2a", "claude"},
+    "subagents": {"config", "observe", "claude"},
+    "runtime": {"config", "store", "observe", "a2a", "claude", "subagents"},
     "server": {"config", "a2a", "runtime", "listening", "sd_notify"},
     "listening": set(),
     "instances": set(),
@@ -90,10 +91,14 @@ def test_each_room_imports_only_what_its_place_in_the_house_allows() -> None:
     assert trespasses == []
 
 
-@pytest.mark.parametrize("room", ["a2a", "claude", "config", "targets", "compiler", "commands", "cli"])
+@pytest.mark.parametrize("room", ["a2a", "claude", "subagents", "config", "targets", "compiler", "commands", "cli"])
 def test_only_the_runtime_rooms_name_runtime_packages(room: str) -> None:
-    """`a2a` may name Falcon, Granian and a2a-sdk, `claude` a2a-sdk and the Claude SDK, the compiler none of them."""
-    allowed = {"a2a": {"a2a", "falcon", "granian"}, "claude": {"claude_agent_sdk", "a2a"}}.get(room, set())
+    """`a2a` may name Falcon, Granian and a2a-sdk, `claude` a2a-sdk and the Claude SDK, `subagents` a2a-sdk alone."""
+    allowed = {
+        "a2a": {"a2a", "falcon", "granian"},
+        "claude": {"claude_agent_sdk", "a2a"},
+        "subagents": {"a2a"},
+    }.get(room, set())
     modules = [PACKAGE / f"{room}.py", *(PACKAGE / room).rglob("*.py")]
     named = {
         (str(module.relative_to(PACKAGE.parent)), top)

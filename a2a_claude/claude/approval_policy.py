@@ -48,6 +48,12 @@ def restricts(rules: Sequence[ApprovalRule], *tools: str) -> bool:
     )
 
 
+def may_restrict(rules: Sequence[ApprovalRule], prefix: str) -> bool:
+    """Whether some use of a tool whose name begins with `prefix` may be denied or asked about."""
+    begins = [re.split(r"[*?]", rule.tool)[0] for rule in rules if rule.decision != "allow"]
+    return any(each.startswith(prefix) or prefix.startswith(each) for each in begins)
+
+
 def _matches(rule: ApprovalRule, tool: str, arguments: Mapping[str, Any]) -> bool:
     return _pattern(rule.tool, _ANY).fullmatch(tool) is not None and all(
         name in arguments and _fits(rule, name, pattern, arguments[name]) for name, pattern in rule.argument.items()

@@ -149,6 +149,16 @@ class Prompts:
                 return _text(json.dumps(plain(MessageToDict(part.data)), ensure_ascii=False))
         return await self._file(part.raw, part.media_type, part.filename, number, task_id)
 
+    async def handed(self, parts: Iterable[Part], task_id: str) -> list[Block]:
+        """What another agent has answered, none of it by URL: as in a prompt; a file that cannot be had is told."""
+        blocks = []
+        for number, part in enumerate(parts, 1):
+            try:
+                blocks.append(await self._block(part, number, task_id))
+            except FileUnavailable as error:
+                blocks.append(_text(f"[{error}]"))
+        return blocks
+
     async def _fetched(self, part: Part, number: int, room: int) -> tuple[Part, int]:
         """The part with the bytes from its URL in it, and how many they are."""
         assert self._fetch is not None  # noqa: S101 (`check` has refused the message)

@@ -15,14 +15,19 @@ process can be used again is told by what `interrupt` gives.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from a2a.types.a2a_pb2 import Part
 from claude_agent_sdk import PermissionMode, PermissionResultAllow, PermissionResultDeny, ToolPermissionContext
 from claude_agent_sdk.types import Message
 
+from a2a_claude.claude.delegates import Delegation
+
 Frame = dict[str, Any]
+Calls = tuple[Delegation, Callable[[Iterable[Part]], Awaitable[Sequence[dict[str, Any]]]]]
+"""A turn's delegation, and how parts of an answer become content blocks."""
 Ask = Callable[[str, dict[str, Any], ToolPermissionContext], Awaitable[PermissionResultAllow | PermissionResultDeny]]
 
 
@@ -66,6 +71,8 @@ class LiveSession(Protocol):
 
     ask: Ask | None
     """Who decides a permission request; None denies it. Set by the turn, gone with its release."""
+    calls: Calls | None
+    """Who calls other agents, as `ask`."""
 
     @property
     def session_id(self) -> str | None: ...

@@ -1,0 +1,110 @@
+"""The HTTP of one remote agent: to its own hosts alone, within bounds, with its credentials.
+
+A card is the remote's word. It may not send this server, and even less its credentials, to a host that the config does
+not name (server-side request forgery, OWASP API7:2023).
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import AsyncIterator
+from typing import Any, Final, cast
+from urllib.parse import urlsplit, urlunsplit
+
+import httpx
+
+from a2a_claude import __version__
+from a2a_claude.config.model import SubAgent
+from a2a_claude.subagents.credentials import auth
+
+CONNECT_SECONDS: Final = 10.0
+MAX_RESPONSE: Final = 64 << 20
+"""Bytes of one response, or of all events of one stream."""
+
+
+class OtherHost(httpx.RequestError):
+    """A request to a host that the config does not name."""
+
+
+class TooLarge(httpx.RequestError):
+    """A response beyond the bound, or one whose size cannot be told before it is unpacked."""
+
+
+def client(agent: SubAgent) -> httpx.AsyncClient:
+    """A client for the hosts of `agentCardUrl` and `endpointUrlOverride`; a stream may be silent for as long as it
+    likes. Close it at the end.
+    """
+    own = [urlsplit(each) for each in (agent.agent_card_url, agent.endpoint_url_override) if each]
+    secure = {each.hostname for each in own if each.scheme == "https"}
+    hosts = {each.hostname or "" for each in own}
+
+    async def stay(request: httpx.Request) -> None:
+        host = request.url.host
+        if host not in hosts and not (is_loopback(host) and any(map(is_loopback, hosts))):
+            raise OtherHost(
+                f"its card leads to another host ({host[:100]}): if that is right, "
+                "set subAgents.agents[].endpointUrlOverride"
+            )
+        if host in secure and request.url.scheme != "https" and agent.auth is not None:
+            raise OtherHost("its card leads from https to http, where credentials would be readable")
+
+    async def bound(response: httpx.Response) -> None:
+        if response.headers.get("content-encoding", "identity").lower() != "identity":
+            raise TooLarge("it sent a compressed answer, which was not asked for")
+        response.stream = _Bounded(cast(httpx.AsyncByteStream, response.stream))
+
+    return httpx.AsyncClient(
+        auth=auth(agent.auth),
+        timeout=httpx.Timeout(CONNECT_SECONDS, read=None),
+        headers={
+            "A2A-Version": "1.0",
+            "Accept-Encoding": "identity",
+            "User-Agent": f"a2a-claude/{__version__}",
+        },
+        event_hooks={"request": [stay], "response": [bound]},
+        # Its own host is never reached through a proxy.
+        trust_env=not all(map(is_loopback, hosts)),
+    )
+
+
+def reachable(advertised: str, card_url: str) -> str:
+    """Where to send what a card wants at `advertised`.
+
+    A loopback address on the card of an agent elsewhere is the default of many servers and never meant for its callers:
+    its path is taken, on the host that the card came from.
+    """
+    there, card = urlsplit(advertised), urlsplit(card_url)
+    local = is_loopback(there.hostname or "") or there.hostname in ("0.0.0.0", "::")  # noqa: S104 (no socket is bound)
+    if local and not is_loopback(card.hostname or ""):
+        return urlunsplit((card.scheme, card.netloc, there.path, there.query, ""))
+    return advertised
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is this one, by its name or address."""
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def shown(url: str) -> str:
+    """A URL for logs and messages: user information, query and fragment may hold secrets."""
+    parts = urlsplit(url)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+
+
+class _Bounded(httpx.AsyncByteStream):
+    def __init__(self, stream: httpx.AsyncByteStream) -> None:
+        self._stream: Any = stream
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        size = 0
+        async for chunk in self._stream:
+            size += len(chunk)
+            if size > MAX_RESPONSE:
+                raise TooLarge(f"it sent more than {MAX_RESPONSE >> 20} MiB")
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
