@@ -1,0 +1,1 @@
+"""What a turn of Claude costs: live sessions against a process per turn."""
