@@ -270,6 +270,57 @@ async def test_what_cannot_be_hidden_is_not_read_by_tools_for_files(api: FakeAPI
     await pool.shutdown(5)
 
 
+FENCED = """
+import asyncio, sys
+from pathlib import Path
+from a2a_claude.claude import processes
+from tests.claude_support import make_pool, tool_results, turn
+from tests.fake_anthropic_api import FakeAPI, directive
+
+folder, server, fenced = sys.argv[1:]
+if fenced == "no":
+    processes._fence = lambda *_: ()
+
+async def main():
+    api = FakeAPI().start()
+    mcp = {"t": {"type": "stdio", "command": sys.executable, "args": [server], "env": {"T": "s3cret-of-the-server"}}}
+    pool = make_pool(
+        Path(folder), api, document={"mcp": mcp}, claude={"allowedTools": ["Bash", "Read"]},
+        credentials={"ANTHROPIC_API_KEY": "x", "ANTHROPIC_CUSTOM_HEADERS": "X-Own: s3cret-of-the-cloud"},
+    )
+    look = "for it in cloud server; do cat /proc/[0-9]*/environ 2>/dev/null | grep -ac of-the-$it; done; mv -v a b"
+    shell = {"name": "Bash", "input": {"command": look, "description": "d"}}
+    reading = {"name": "Read", "input": {"file_path": "/proc/self/environ"}}
+    (Path(folder) / "workspace" / "b").mkdir()
+    (Path(folder) / "workspace" / "a").write_text("")
+    _, received = await turn(pool, directive({"tools": [shell]}, {"tools": [reading]}, {"text": "done"}))
+    shown, read = tool_results(received)
+    assert "s3cret" not in read, read
+    assert api.messages[0]["headers"]["x-own"] == "s3cret-of-the-cloud"
+    print(*shown.splitlines()[:3], sep="|")
+    await pool.shutdown(5)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize(("fenced", "seen"), [("yes", False), ("no", True)])
+def test_credentials_in_the_environment_of_claude_and_of_its_servers_are_not_in_proc_for_the_shell(
+    fenced: str, seen: bool, tmp_path: Path
+) -> None:
+    """Without privileges: root with CAP_PERFMON reads any process's."""
+    setpriv = require("setpriv", "apt-get install util-linux")
+    unprivileged = [setpriv, "--bounding-set=-all", "--inh-caps=-all"] if os.geteuid() == 0 else []
+    command = [*unprivileged, sys.executable, "-c", FENCED, str(tmp_path), str(MCP_SERVER), fenced]
+    run = subprocess.run(
+        command, cwd=Path(__file__).parent.parent, capture_output=True, text=True, timeout=50, check=False
+    )
+    assert run.returncode == 0, run.stderr
+    cloud, server, moved = run.stdout.strip().split("|")
+    assert (int(cloud) > 0, int(server) > 0) == (seen, seen), run.stdout
+    assert "renamed" in moved
+
+
 BYPASS = """
 import asyncio, sys
 from pathlib import Path

@@ -76,7 +76,7 @@ async def test_a_stream_that_the_api_cuts_is_told_once_and_whole(tmp_path: Path)
             assert state(events[-1]["statusUpdate"]) == "completed"
 
 
-BROKEN = [{"cut": 1}, {"no_end": 1}, {"no_end": 2}, {"sse_error": {"type": "api_error", "message": "broken"}}]
+BROKEN: list[dict[str, Any]] = [{"cut": 1}, {"no_end": 1}, {"no_end": 2}, {"sse_error": {"type": "api_error", "message": "broken"}}]
 
 
 @pytest.mark.parametrize("streaming", [False, True])

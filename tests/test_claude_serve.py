@@ -60,7 +60,7 @@ class Files(BaseHTTPRequestHandler):
     """A file server with a file, a way to it, and a way to where nobody may go."""
 
     def do_GET(self) -> None:
-        host = f"http://127.0.0.1:{self.server.server_address[1]}"  # type: ignore[str-bytes-safe]
+        host = f"http://{self.headers['Host']}"
         leads = {"/moved": f"{host}/notes.csv", "/away": "http://169.254.169.254/latest/meta-data/"}.get(self.path)
         self.send_response(302 if leads else 200)
         body = b"" if leads else b"from,the\nfile,server\n"

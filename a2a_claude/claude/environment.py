@@ -114,6 +114,11 @@ class Environment:
         return f"Environment({sorted(self.variables)})"
 
     @property
+    def exposed(self) -> frozenset[str]:
+        """Private variables that are in the CLI's own environment, where `/proc` shows them to its user."""
+        return frozenset(self.private & self.variables.keys() - set(self.descriptors.values()))
+
+    @property
     def secrets(self) -> frozenset[str]:
         """The values that may be shown nowhere."""
         return frozenset(self.variables[name] for name in self.private if self.variables.get(name))
@@ -145,20 +150,20 @@ def environment(
     return Environment(variables, descriptors, frozenset(private), tuple(sorted(given)))
 
 
-def shell_prefix(private: Iterable[str]) -> str:
-    """A POSIX shell script that runs its argument in bash without these variables.
+def shell_prefix(private: Iterable[str], fence: Iterable[str] = ()) -> str:
+    """A POSIX shell script that runs its argument in bash without these variables; `fence` is a command before that.
 
     Claude Code puts it before shell commands, hooks and stdio MCP servers alike. A server whose own config sets such a
     variable names it in $A2A_CLAUDE_KEPT.
     """
-    names = " ".join(sorted(private))
+    names, before = " ".join(sorted(private)), "".join(f"{shlex.quote(each)} " for each in fence)
     return f"""#!/bin/sh
 for name in {names}; do
   case " ${KEPT_FOR_MCP} " in *" $name "*) ;; *) unset "$name" ;; esac
 done
 unset name {KEPT_FOR_MCP}
-if [ -x /bin/bash ]; then exec /bin/bash -c "$1"; fi
-exec "$(command -v bash || command -v sh)" -c "$1"
+if [ -x /bin/bash ]; then exec {before}/bin/bash -c "$1"; fi
+exec {before}"$(command -v bash || command -v sh)" -c "$1"
 """
 
 
@@ -193,10 +198,10 @@ def _of_config(config: Config) -> dict[str, str]:
     return variables
 
 
-def write_shell_prefix(environment: Environment, path: Path) -> Environment:
+def write_shell_prefix(environment: Environment, path: Path, fence: Iterable[str] = ()) -> Environment:
     """Writes the prefix to `path` (0700) and gives the environment that names it."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o700)
     with open(descriptor, "w", encoding="utf-8") as file:
-        file.write(shell_prefix(environment.private))
+        file.write(shell_prefix(environment.private, fence))
     variables = {**environment.variables, "CLAUDE_CODE_SHELL_PREFIX": shlex.quote(str(path))}
     return Environment(variables, environment.descriptors, environment.private, environment.credentials)

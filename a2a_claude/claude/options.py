@@ -184,7 +184,11 @@ def _settings(claude: Claude, environment: Environment, folder: Path, denied: tu
     if claude.sandbox is not None:
         settings["sandbox"] = _sandbox(claude.sandbox, denied)
     # Of a rule's path // is the root; https://code.claude.com/docs/en/permissions
-    if rules := [f"Read(/{path}{below})" for path in denied if not set(path) & set("()*\\") for below in ("", "/**")]:
+    rules = [f"Read(/{path}{below})" for path in denied if not set(path) & set("()*\\") for below in ("", "/**")]
+    if environment.exposed:
+        # The CLI itself may look into its own environment, and its tools for files are it.
+        rules.append("Read(//proc/**/environ)")
+    if rules:
         settings["permissions"] = {"deny": rules}
     if not settings:
         return None

@@ -8,6 +8,7 @@ import logging
 import os
 import shutil
 import stat
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +22,7 @@ from a2a_claude.claude.client import START_SECONDS, Client, Stderr
 from a2a_claude.claude.environment import Environment, Find, environment, write_shell_prefix
 from a2a_claude.claude.options import Start, check, options
 from a2a_claude.claude.supervisor import landlock
-from a2a_claude.claude.transport import SupervisedTransport, anonymous_memory
+from a2a_claude.claude.transport import SUPERVISOR, SupervisedTransport, anonymous_memory
 from a2a_claude.config.model import Claude, Config
 
 logger = logging.getLogger(__name__)
@@ -64,7 +65,7 @@ class Processes:
         own = environment(config, find, inherited, folder / "home", by_descriptor=_is_binary(config))
         if len(str(folder / "tmp")) < _LONGEST_SOCKET_FOLDER:
             own = replace(own, variables={"CLAUDE_CODE_TMPDIR": str(folder / "tmp"), **own.variables})
-        self.environment: Environment = write_shell_prefix(own, folder / "shell-prefix")
+        self.environment: Environment = write_shell_prefix(own, folder / "shell-prefix", _fence(own, config))
         self._hidden = tuple(hidden)
         self._told: set[Path] = set()
 
@@ -122,6 +123,24 @@ def versions(claude: Claude) -> dict[str, str]:
     if claude.executable_path_override is None:
         found["claude-code"] = __cli_version__
     return found
+
+
+def _fence(own: Environment, config: Config) -> tuple[str, ...]:
+    """What keeps programs of the agent from reading credentials in the environment of others, where there are any.
+
+    Not beside Claude Code's own sandbox, which mounts: Landlock forbids it, and there `/proc` is another one anyway.
+    """
+    if not own.exposed and not any(getattr(server, "env", None) for server in config.mcp.values()):
+        return ()
+    if config.claude.sandbox is not None:
+        return ()
+    if landlock.abi() < _LANDLOCK_ABI:
+        logger.warning(
+            "The agent's shell may be able to read %s in /proc: this kernel, or this container, has no Landlock",
+            ", ".join(sorted(own.exposed)) or "the variables of MCP servers",
+        )
+        return ()
+    return (sys.executable, "-I", "-S", str(SUPERVISOR / "fence.py"))
 
 
 def _remove_secrets(folder: Path) -> None:

@@ -46,25 +46,39 @@ def beside(hidden: set[str]) -> Iterator[str]:
 
 def hide(paths: Iterable[str]) -> None:
     """Hides `paths` from this process and its children, for good. OSError when the kernel refuses."""
-    hidden = {os.path.realpath(path) for path in paths}
-    attributes = struct.pack("=Q", _ALL)
+    _restrict(_ALL, beside({os.path.realpath(path) for path in paths}))
+
+
+def nest() -> None:
+    """Takes this process and its children a level below the one that it comes from, for good. OSError when the kernel
+    refuses.
+
+    Every file can be opened as before. But the environment and the memory of processes above it, and of those that
+    were taken below it one by one like this one, cannot be read (ptrace(2), "Scope" in landlock(7)).
+    """
+    # Moving files between folders is refused below any level that does not allow it, so that is what it does.
+    _restrict(_REFER, ["/"])
+
+
+def _restrict(handled: int, allowed: Iterable[str]) -> None:
+    attributes = struct.pack("=Q", handled)
     ruleset = _checked(_libc.syscall(_CREATE_RULESET, attributes, ctypes.c_size_t(len(attributes)), 0))
     try:
-        for path in beside(hidden):
-            _allow(ruleset, path)
+        for path in allowed:
+            _allow(ruleset, path, handled)
         _checked(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
         _checked(_libc.syscall(_RESTRICT_SELF, ruleset, 0))
     finally:
         os.close(ruleset)
 
 
-def _allow(ruleset: int, path: str) -> None:
+def _allow(ruleset: int, path: str, handled: int) -> None:
     try:
         descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError:
         return  # gone, or a folder that nobody may enter
     try:
-        rights = _ALL if os.path.isdir(path) else _OF_FILES
+        rights = handled if os.path.isdir(path) else handled & _OF_FILES
         _libc.syscall(_ADD_RULE, ruleset, _PATH_BENEATH, struct.pack("=Qi", rights, descriptor), 0)
     finally:
         os.close(descriptor)
