@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -66,6 +66,7 @@ class Runtime:
         self._agent, self._executor, self._state, self._variables = agent, executor, state, variables
         self._metrics = Metrics(agent.config.agent_card.name, __version__)
         self._stack = contextlib.AsyncExitStack()
+        self._degraded: dict[str, Callable[[], str]] = {}
         self._app: App | None = None
         self._handler: Lifecycle | None = None
         self.stopping = False
@@ -140,7 +141,8 @@ class Runtime:
         config = self._agent.config
         agent = replace(self._agent, config=replace(config, server=replace(config.server, port=port)))
         name = config.agent_card.name
-        routes: dict[str, object] = {HEALTH: Health(name), READY: Ready(name, lambda: self._problems(store))}
+        ready = Ready(name, lambda: self._problems(store), self._shortcomings)
+        routes: dict[str, object] = {HEALTH: Health(name), READY: ready}
         if config.observability.metrics:
             routes[METRICS] = MetricsResource(self._metrics)
         access = logger.debug if logger.isEnabledFor(logging.DEBUG) else None
@@ -177,6 +179,10 @@ class Runtime:
             raise StartError(str(error)) from error
         stack.push_async_callback(service.pool.shutdown, CLAUDE_SECONDS)
         metrics.read("a2a_claude_processes", "Processes of Claude, by what they do.", service.stats, ("state",))
+        if service.servers.used:
+            states = service.servers.states
+            metrics.read("a2a_claude_mcp_servers", "MCP servers, as last seen.", states, ("name", "status"))
+            self._degraded["mcp"] = service.servers.problem
         return service.executor
 
     def _fetch(self, stack: contextlib.AsyncExitStack) -> Fetch | None:
@@ -238,6 +244,10 @@ class Runtime:
         if (check := getattr(self._executor, "problem", None)) is not None and (problem := await check()):
             problems["executor"] = problem
         return problems
+
+    def _shortcomings(self) -> dict[str, str]:
+        """What the agent does without, by part."""
+        return {part: told for part, ask in self._degraded.items() if (told := ask())}
 
     def _count(self, handler: Lifecycle) -> None:
         def count(record: EventRecord) -> None:

@@ -118,15 +118,27 @@ def test_it_does_not_show_values() -> None:
     assert "s3cret" not in repr(chosen({"ANTHROPIC_API_KEY": "s3cret"}))
 
 
-def test_bounds_of_mcp_servers_and_plugins() -> None:
-    servers = {
-        "a": {"type": "stdio", "command": "a", "startupTimeoutSec": 5, "toolTimeoutSec": 0.5},
-        "b": {"type": "http", "url": "http://b", "startupTimeoutSec": 20},
-    }
+@pytest.mark.parametrize(
+    ("bounds", "inherited", "expected"),
+    [
+        ((5, 20), {}, "20000"),
+        ((5, None), {}, "30000"),
+        ((5, None), {"MCP_TIMEOUT": "2000"}, "5000"),
+        ((None, None), {"MCP_TIMEOUT": "60000"}, "60000"),
+    ],
+)
+def test_the_cli_waits_for_the_most_patient_mcp_server(
+    bounds: tuple[float | None, ...], inherited: dict[str, str], expected: str
+) -> None:
+    servers = {f"s{n}": {"type": "stdio", "command": "a", "startupTimeoutSec": each} for n, each in enumerate(bounds)}
+    config = make_agent({"mcp": servers}).config
+    assert environment(config, lambda _: None, inherited, Path("/h")).variables["MCP_TIMEOUT"] == expected
+
+
+def test_plugins_are_installed_before_the_first_turn() -> None:
     marketplaces = {"own": {"source": {"source": "directory", "path": "/m"}}}
-    config = make_agent({"mcp": servers, "claude": {"marketplaces": marketplaces}}).config
+    config = make_agent({"claude": {"marketplaces": marketplaces}}).config
     found = environment(config, lambda _: None, {}, Path("/h")).variables
-    assert (found["MCP_TIMEOUT"], found["MCP_TOOL_TIMEOUT"]) == ("20000", "500")
     assert found["CLAUDE_CODE_SYNC_PLUGIN_INSTALL"] == "1"
 
 

@@ -14,6 +14,7 @@ from a2a_claude.observe.metrics import CONTENT_TYPE, Metrics
 HEALTH, READY, METRICS = "/health", "/ready", "/metrics"
 
 Problems = Callable[[], Awaitable[Mapping[str, str]]]
+Degraded = Callable[[], Mapping[str, str]]
 _FRESH: Final = {"Cache-Control": "no-store"}
 
 
@@ -33,20 +34,25 @@ class Health:
 
 
 class Ready:
-    """GET /ready: new messages are welcome. 503 says what is missing, by part, while they are not."""
+    """GET /ready: new messages are welcome. 503 says what is missing, by part, while they are not.
 
-    def __init__(self, agent: str, problems: Problems) -> None:
+    What an agent can work without is told as `degraded` and stays 200: the remote part of an agent that is down for all
+    of its replicas must not take them all out of service.
+    """
+
+    def __init__(self, agent: str, problems: Problems, degraded: Degraded = dict) -> None:
         self._agent = agent
-        self._problems = problems
+        self._problems, self._degraded = problems, degraded
 
     async def on_get(self, _req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
-        """`{"status":"ready"}` or `{"status":"unavailable","problems":{part: what is wrong}}`."""
-        problems = await self._problems()
+        """`status`, and as `problems` and `degraded` what is wrong, by part, where something is."""
+        problems, degraded = await self._problems(), self._degraded()
         resp.content_type = falcon.MEDIA_JSON
         resp.set_headers(_FRESH)
         resp.status = falcon.HTTP_503 if problems else falcon.HTTP_200
         body: dict[str, Any] = {"status": "unavailable" if problems else "ready", "agent": self._agent}
-        resp.data = orjson.dumps({**body, "problems": dict(problems)} if problems else body)
+        told = {"problems": dict(problems), "degraded": dict(degraded)}
+        resp.data = orjson.dumps(body | {name: each for name, each in told.items() if each})
 
     on_head = on_get
 

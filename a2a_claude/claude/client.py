@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import logging
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Final, Protocol
 
 from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient, ClaudeSDKError, PermissionMode, Transport
@@ -62,7 +62,10 @@ class _Turn:
 
 
 class Client:
-    """One process, one session. `turns` counts prompts; `cost` is the last cumulative cost it told."""
+    """One process, one session. `turns` counts prompts; `cost` is the last cumulative cost it told.
+
+    `before_turn` is awaited before each prompt.
+    """
 
     def __init__(self, options: ClaudeAgentOptions, transport: Transport, stderr: Stderr) -> None:
         """`transport` is not started yet; it may be `Killable`. `stderr` is what `options.stderr` calls."""
@@ -79,6 +82,7 @@ class Client:
         self.session_id: str | None = None
         self.turns = 0
         self.cost: float | None = None
+        self.before_turn: Callable[[], Awaitable[None]] | None = None
 
     async def start(self, bound: float = START_SECONDS) -> None:
         """Starts the process and waits until it can take prompts.
@@ -117,6 +121,8 @@ class Client:
 
     async def turn(self, blocks: list[dict[str, Any]], uuid: str) -> AsyncIterator[Received]:
         """See `LiveSession.turn`."""
+        if self.before_turn is not None and not self.lost:
+            await self.before_turn()
         if self.lost:
             raise self.lost
         turn = self._turn = _Turn(uuid, waits=self._working)
@@ -153,6 +159,18 @@ class Client:
             logger.debug("Interrupt failed: %s", error)
             return False
         return self.usable
+
+    async def control(self, request: dict[str, Any], bound: float) -> dict[str, Any] | None:
+        """What the CLI answers to a control request of its protocol; None when it cannot, or not in `bound` seconds."""
+        query: Any = self._sdk._query
+        if self.lost or query is None:
+            return None
+        try:
+            answer = await asyncio.wait_for(query._send_control_request(request), bound)
+        except Exception as error:  # noqa: BLE001 - an older CLI, or one that ends
+            logger.debug("Claude does not answer %s: %s", request.get("subtype"), error)
+            return None
+        return answer if isinstance(answer, dict) else None
 
     async def set_mode(self, mode: PermissionMode) -> bool:
         """See `LiveSession.set_mode`."""

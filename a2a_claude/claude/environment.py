@@ -95,6 +95,7 @@ CREDENTIALS: Final = (
 )
 _DEFAULT_CREDENTIALS: Final = ("ANTHROPIC_API_KEY",)
 KEPT_FOR_MCP: Final = "A2A_CLAUDE_KEPT"
+_SERVER_SECONDS: Final = 30.0  # Claude Code's own bound for MCP servers to start
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +143,7 @@ def environment(
     variables |= {name: inherited[name] for name in sorted(cloud)} | given
     variables.setdefault("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1")
     variables.setdefault("DISABLE_AUTOUPDATER", "1")
-    variables |= _of_config(config)
+    variables |= _of_config(config, server_seconds(inherited))
     variables |= {"HOME": str(home), "CLAUDE_CONFIG_DIR": str(home / ".claude")}
     variables |= claude.env
     private = (cloud | set(given) | set(DESCRIPTORS.values())) - set(claude.env)
@@ -183,18 +184,20 @@ def _credential_names(declared: tuple[str, ...]) -> Iterable[str]:
     return declared if declared != _DEFAULT_CREDENTIALS else CREDENTIALS
 
 
-def _of_config(config: Config) -> dict[str, str]:
+def server_seconds(inherited: Mapping[str, str]) -> float:
+    """How long an MCP server may take to start when the config says nothing: MCP_TIMEOUT, or Claude Code's bound."""
+    given = inherited.get("MCP_TIMEOUT", "")
+    return int(given) / 1000 if given.isdecimal() and int(given) > 0 else _SERVER_SECONDS
+
+
+def _of_config(config: Config, default: float) -> dict[str, str]:
     variables = {}
     if config.claude.marketplaces:
         variables["CLAUDE_CODE_SYNC_PLUGIN_INSTALL"] = "1"
-    enabled = [server for server in config.mcp.values() if server.enabled]
-    # The CLI has one bound for all servers: the most patient one's.
-    for name, bounds in (
-        ("MCP_TIMEOUT", [each.startup_timeout_sec for each in enabled]),
-        ("MCP_TOOL_TIMEOUT", [each.tool_timeout_sec for each in enabled]),
-    ):
-        if known := [each for each in bounds if each is not None]:
-            variables[name] = str(round(max(known) * 1000))
+    # The CLI has one bound for all servers: the most patient one's. `mcp_servers` ends the others'.
+    bounds = [server.startup_timeout_sec or default for server in config.mcp.values() if server.enabled]
+    if bounds:
+        variables["MCP_TIMEOUT"] = str(round(max(bounds) * 1000))
     return variables
 
 

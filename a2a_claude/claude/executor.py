@@ -187,6 +187,8 @@ class ClaudeExecutor(AgentExecutor):
                 healthy = await session.set_mode("plan")
             if session.fell_back is not None and session.fell_back is not told:
                 ending.metadata["sessionLost"] = session.fell_back.reason
+            if not turn.missing and context.current_task and "mcpServers" in context.current_task.metadata:
+                ending.metadata["mcpServers"] = []  # takes back what an earlier turn of the task told
             self._account(turn.usage, ending, running)
             running.end(ending)
             return ending

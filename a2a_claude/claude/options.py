@@ -20,7 +20,7 @@ from claude_agent_sdk.types import McpSdkServerConfig, SystemPromptCustom, Syste
 
 from a2a_claude.claude.approval_policy import hidden_tools
 from a2a_claude.claude.environment import Environment
-from a2a_claude.claude.mcp import disabled_tools, enabled, mcp_json
+from a2a_claude.claude.mcp import disabled_tools, enabled, hooks, mcp_json
 from a2a_claude.claude.session import OptionsError
 from a2a_claude.config.model import (
     Claude,
@@ -96,6 +96,7 @@ def options(config: Config, environment: Environment, folder: Path, start: Start
         agents={name: _agent(each) for name, each in claude.agents.items()} or None,
         skills=_skills(claude.skills),
         mcp_servers=dict(start.servers),
+        hooks=hooks(config.mcp) or None,
         strict_mcp_config=True,
         include_partial_messages=config.features.stream_artifact_chunks,
         max_buffer_size=MAX_LINE,
@@ -183,12 +184,7 @@ def _settings(claude: Claude, environment: Environment, folder: Path, denied: tu
         settings["hooks"] = hooks
     if claude.sandbox is not None:
         settings["sandbox"] = _sandbox(claude.sandbox, denied)
-    # Of a rule's path // is the root; https://code.claude.com/docs/en/permissions
-    rules = [f"Read(/{path}{below})" for path in denied if not set(path) & set("()*\\") for below in ("", "/**")]
-    if environment.exposed:
-        # The CLI itself may look into its own environment, and its tools for files are it.
-        rules.append("Read(//proc/**/environ)")
-    if rules:
+    if rules := denials(environment, denied):
         settings["permissions"] = {"deny": rules}
     if not settings:
         return None
@@ -197,6 +193,15 @@ def _settings(claude: Claude, environment: Environment, folder: Path, denied: tu
     if len(text) > _MAX_ARGUMENT or any(secret in text for secret in environment.secrets):
         return str(_write(folder / "settings.json", text))
     return text
+
+
+def denials(environment: Environment, paths: tuple[str, ...]) -> tuple[str, ...]:
+    """Rules by which no tool reads the paths, nor the CLI's own environment where something is in it."""
+    # The CLI itself may look into its own environment, and its tools for files are it.
+    exposed = ("Read(//proc/**/environ)",) if environment.exposed else ()
+    # Of a rule's path // is the root; https://code.claude.com/docs/en/permissions
+    rules = (f"Read(/{path}{below})" for path in paths if not set(path) & set("()*\\") for below in ("", "/**"))
+    return (*rules, *exposed)
 
 
 def _sandbox(configured: Mapping[str, Any], denied: tuple[str, ...]) -> dict[str, Any]:

@@ -19,8 +19,9 @@ from claude_agent_sdk import CanUseTool
 from claude_agent_sdk._cli_version import __cli_version__
 
 from a2a_claude.claude.client import START_SECONDS, Client, Stderr
-from a2a_claude.claude.environment import Environment, Find, environment, write_shell_prefix
-from a2a_claude.claude.options import Start, check, options
+from a2a_claude.claude.environment import Environment, Find, environment, server_seconds, write_shell_prefix
+from a2a_claude.claude.mcp_servers import Gate, Servers
+from a2a_claude.claude.options import Start, check, denials, options
 from a2a_claude.claude.supervisor import landlock
 from a2a_claude.claude.transport import SUPERVISOR, SupervisedTransport, anonymous_memory
 from a2a_claude.config.model import Claude, Config
@@ -66,6 +67,8 @@ class Processes:
         if len(str(folder / "tmp")) < _LONGEST_SOCKET_FOLDER:
             own = replace(own, variables={"CLAUDE_CODE_TMPDIR": str(folder / "tmp"), **own.variables})
         self.environment: Environment = write_shell_prefix(own, folder / "shell-prefix", _fence(own, config))
+        self.servers = Servers(config.mcp, self.environment.secrets)
+        self._server_seconds = server_seconds(inherited)
         self._hidden = tuple(hidden)
         self._told: set[Path] = set()
 
@@ -84,10 +87,17 @@ class Processes:
             chosen = options(self.config, self.environment, folder, Start(resume, denied, stderr, ask))
             client = Client(chosen, SupervisedTransport(chosen, self.environment, hidden), stderr)
             await client.start(self._start_seconds)
+            self._guard(client, denied)
         finally:
             # The CLI has read them, and the agent has not run yet: it never sees what is in them.
             await asyncio.to_thread(_remove_secrets, folder)
         return client
+
+    def _guard(self, client: Client, denied: tuple[str, ...]) -> None:
+        """A process with MCP servers waits for them before its turns."""
+        if self.servers.used:
+            rules = denials(self.environment, denied)
+            client.before_turn = Gate(self.servers, client.control, rules, self._server_seconds).ready
 
     def hidden(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """What a process started now cannot open, and what only its tools for files refuse to read."""

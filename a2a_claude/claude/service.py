@@ -10,6 +10,7 @@ from pathlib import Path
 from a2a_claude.claude.content import Fetch
 from a2a_claude.claude.environment import Find
 from a2a_claude.claude.executor import ClaudeExecutor, Spent
+from a2a_claude.claude.mcp_servers import Servers
 from a2a_claude.claude.processes import Processes, versions
 from a2a_claude.claude.session import SessionStore
 from a2a_claude.claude.sessions import Pool
@@ -21,10 +22,11 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """An executor, what its processes do (`stats`), and the pool to shut down at the end."""
+    """An executor, what its processes do (`stats`), its MCP servers, and the pool to shut down at the end."""
 
     executor: ClaudeExecutor
     pool: Pool
+    servers: Servers
 
     @property
     def stats(self) -> Callable[[], dict[str, int]]:
@@ -62,4 +64,4 @@ def open_service(
     redactor = Redactor([*secrets, *own.secrets])
     notes = folder / "tasks"
     executor = ClaudeExecutor(config, pool, redactor, fetch=fetch, spent=spent, notes=notes, known=known)
-    return Service(executor, pool)
+    return Service(executor, pool, processes.servers)

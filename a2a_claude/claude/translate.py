@@ -21,6 +21,13 @@ _SYNTHETIC: Final = "<synthetic>"  # the model of messages that the CLI makes it
 
 
 @dataclass(frozen=True, slots=True)
+class Opened:
+    """A round begins; `missing` are the MCP servers that it does without, and why."""
+
+    missing: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Began:
     """A streamed message of the model begins."""
 
@@ -82,7 +89,7 @@ class Ended:
     frame: Frame
 
 
-Meaning = Began | Delta | Finished | Abandoned | Said | Limit | BackgroundChanged | Refused | Ended
+Meaning = Opened | Began | Delta | Finished | Abandoned | Said | Limit | BackgroundChanged | Refused | Ended
 
 
 def meaning(frame: Frame) -> Meaning | None:
@@ -100,6 +107,8 @@ def meaning(frame: Frame) -> Meaning | None:
             return Ended(frame)
         case "system":
             match frame.get("subtype"):
+                case "init":
+                    return Opened(_missing(frame.get("mcp_servers")))
                 case "api_retry":
                     return Limit(frame, retries=True)
                 case "background_tasks_changed":
@@ -144,6 +153,13 @@ def _said(frame: Frame) -> Said:
         model if isinstance(model, str) and not made_up else None,
         error if isinstance(error, str) else None,
     )
+
+
+def _missing(servers: object) -> tuple[tuple[str, str], ...]:
+    listed = [_mapping(each) for each in servers] if isinstance(servers, list) else []
+    seen = [(str(each.get("name")), str(each.get("status"))) for each in listed]
+    # Nobody turns a server off but `mcp_servers`, when it is late.
+    return tuple((name, "timeout" if how == "disabled" else how) for name, how in seen if how != "connected")
 
 
 def _mapping(value: object) -> Mapping[str, Any]:

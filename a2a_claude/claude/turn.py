@@ -89,6 +89,8 @@ class Turn:
         self._answered = self._held = False  # something was said; a round has ended and the task was held
         self._progress = time.monotonic()
         self._failure: Failure | None = None
+        self.missing: tuple[tuple[str, str], ...] = ()
+        """MCP servers that it does without, and their states."""
 
     async def run(self, blocks: list[Block]) -> Ending:
         """Sends the prompt and publishes what comes; the artifact is closed and nothing runs on when it returns.
@@ -203,6 +205,8 @@ class Turn:
         """Whether the turn is over."""
         now = time.time_ns() // 1_000_000
         match translate.meaning(received.frame):
+            case translate.Opened(missing):
+                await self._miss(missing)
             case translate.Began(name):
                 self._open = True
                 self._streamed.add(name)
@@ -226,6 +230,12 @@ class Turn:
             case translate.Ended(frame):
                 return await self._round_ended(frame)
         return False
+
+    async def _miss(self, missing: tuple[tuple[str, str], ...]) -> None:
+        if missing != self.missing:
+            self.missing = missing
+            told = [{"name": name, "status": state} for name, state in missing]
+            await self._publish(translate.working("", {"mcpServers": told}))
 
     def _note(self, *, refused: bool = False, error: str | None = None, unfinished: bool | None = None) -> None:
         seen = self._seen

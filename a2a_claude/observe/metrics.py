@@ -59,13 +59,13 @@ class Counter(Metric):
 
 
 class Read(Metric):
-    """Read when it is asked for: `read` gives the number, or a mapping from the label's values to numbers."""
+    """Read when it is asked for: `read` gives the number, or a mapping from the labels' values to numbers."""
 
     def __init__(
         self,
         name: str,
         description: str,
-        read: Callable[[], float | Mapping[str, float]],
+        read: Callable[[], float | Mapping[str, float] | Mapping[Labels, float]],
         labels: Labels = (),
         kind: str = "gauge",
     ) -> None:
@@ -76,8 +76,8 @@ class Read(Metric):
         """One line for each label value."""
         found = self._read()
         if isinstance(found, Mapping):
-            for value, number in sorted(found.items()):
-                yield "", self.labels, (value,), number
+            for values, number in sorted(found.items()):
+                yield "", self.labels, (values,) if isinstance(values, str) else values, number
         else:
             yield "", (), (), found
 
@@ -144,11 +144,11 @@ class Metrics:
         self,
         name: str,
         description: str,
-        read: Callable[[], float | Mapping[str, float]],
+        read: Callable[[], float | Mapping[str, float] | Mapping[Labels, float]],
         labels: Labels = (),
         kind: str = "gauge",
     ) -> None:
-        """Adds a number, or one for each value of a label, that is read at each scrape."""
+        """Adds a number, or one for each value of the labels, that is read at each scrape."""
         self._families.append(Read(name, description, read, labels, kind))
 
     def render(self) -> bytes:
