@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterable
 from typing import Any, Final, Literal
@@ -113,13 +114,14 @@ def _shown(call: Call, name: str, mode: Mode) -> tuple[str, tuple[Part, ...]]:
 
 
 def _text(parts: Iterable[Part]) -> str:
-    return "\n\n".join(filter(None, (_one(part) for part in parts)))
+    """Text parts side by side are one text, as the chunks of a stream are."""
+    kinds = itertools.groupby(parts, lambda part: part.HasField("text"))
+    pieces = [["".join(each.text for each in group)] if texts else list(map(_one, group)) for texts, group in kinds]
+    return "\n\n".join(filter(None, itertools.chain.from_iterable(pieces)))
 
 
 def _one(part: Part) -> str:
     match part.WhichOneof("content"):
-        case "text":
-            return part.text
         case "data":
             return _json(plain(MessageToDict(part.data)))
         case "url":

@@ -47,8 +47,9 @@ class Call:
 
     def __init__(self, remote: Remote, message: Message | None, tell: Tell, *, task_id: str = "") -> None:
         """Sends `message`; without one it asks for the task `task_id`. `tell` hears of each state and what is said."""
-        self.remote = remote
-        self.task_id, self.context_id = task_id, message.context_id if message is not None else ""
+        self.remote, self.sends = remote, message is not None
+        self.task_id = task_id if message is None else message.task_id
+        self.context_id = "" if message is None else message.context_id
         self.state = 0
         self.said: Message | None = None
         self.artifacts: dict[str, Artifact] = {}
@@ -56,7 +57,7 @@ class Call:
         self.failure = ""
         self._answer: Message | None = None
         self._tell, self._size = tell, 0
-        self._named = asyncio.Event()
+        self._named = asyncio.Event()  # the remote has told the id
         self._following = asyncio.create_task(self._follow(message), name=f"call-{remote.name}")
 
     @property

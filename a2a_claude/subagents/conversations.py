@@ -61,7 +61,7 @@ class Conversation:
         before = (self._tasks.get(name), self.contexts.get(call.remote.name))
         if name in self._tasks and len(call.task_id) <= _LONGEST_ID:
             self._tasks[name] = (call.remote.name, call.task_id)
-        if call.context_id and len(call.context_id) <= _LONGEST_ID:
+        if call.sends and call.context_id and len(call.context_id) <= _LONGEST_ID:
             self.contexts[call.remote.name] = call.context_id
         return before != (self._tasks.get(name), self.contexts.get(call.remote.name))
 

@@ -78,7 +78,8 @@ class Remote:
         client = await self._connected()
         assert self.card is not None  # noqa: S101 (connected)
         request = SendMessageRequest(message=message)
-        request.configuration.return_immediately = not self.card.capabilities.streaming
+        # A task that is answered would be given as it is before the answer: waiting still.
+        request.configuration.return_immediately = not (self.card.capabilities.streaming or message.task_id)
         try:
             async for event in client.send_message(request):
                 self.problem = ""

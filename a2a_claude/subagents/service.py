@@ -87,7 +87,7 @@ class SubAgents:
         path = path_of(message).checked(self.me)
         return Delegation(self, path, owner, context_id if self._by_context else task_id, progress)
 
-    def states(self) -> dict[tuple[str, str], float]:
+    def states(self) -> dict[tuple[str, ...], float]:
         """1 for each name and its state: the samples of a gauge."""
         return {(name, "unavailable" if each.problem else "available"): 1.0 for name, each in self.remotes.items()}
 
