@@ -36,6 +36,7 @@ class Session:
     def __init__(self, client: Client, fell_back: FellBack | None, cost_before: float | None) -> None:
         self.client, self.fell_back, self.cost_before = client, fell_back, cost_before
         self.stopped: list[str] = []
+        self.costs: list[float] = []  # what it is said to have cost, each time somebody asks
 
     @property
     def session_id(self) -> str | None:
@@ -46,6 +47,9 @@ class Session:
 
     async def set_mode(self, mode: PermissionMode) -> bool:
         return await self.client.set_mode(mode)
+
+    async def cost(self) -> float | None:
+        return self.costs.pop(0) if self.costs else None
 
     async def stop_background(self, task_id: str) -> None:
         self.stopped.append(task_id)
@@ -61,6 +65,7 @@ class OneSession:
         self.transport = ScriptedTransport(turns, deaf=how.pop("deaf", False))
         self.fell_back: FellBack | None = how.pop("fell_back", None)
         self.cost_before: float | None = how.pop("cost_before", 0.0)
+        self.costs: list[float] = how.pop("costs", [])
         self.before_acquire: Callable[[], Any] | None = how.pop("before_acquire", None)
         self.fails: ClaudeStartFailed | None = how.pop("fails", None)
         assert not how
@@ -77,6 +82,7 @@ class OneSession:
             client = Client(options, self.transport, Stderr())
             await client.start()
             self.session = Session(client, self.fell_back, self.cost_before)
+            self.session.costs = self.costs
         return self.session
 
     async def _ask(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from base64 import b64decode
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -76,7 +77,41 @@ async def test_a_stream_that_the_api_cuts_is_told_once_and_whole(tmp_path: Path)
             assert state(events[-1]["statusUpdate"]) == "completed"
 
 
-BROKEN: list[dict[str, Any]] = [{"cut": 1}, {"no_end": 1}, {"no_end": 2}, {"sse_error": {"type": "api_error", "message": "broken"}}]
+def children() -> list[str]:
+    """The processes that this one has started and that still run."""
+    return Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+
+
+@asynchronous
+async def test_a_budget_ends_the_turn_that_spends_it_and_no_process(tmp_path: Path) -> None:
+    dear = {**bash("python3 -c 'import time; time.sleep(1)'"), "usage": {"output_tokens": 100_000}}
+    async with served(tmp_path, claude={"maxBudgetUsd": 0.5}) as (lifecycle, api):
+        caller = Caller(lifecycle)
+        assert texts(await caller.task(directive({"text": "cheap"}), context_id="c")) == ["cheap"]
+        processes = children()
+        task = await caller.task(directive(dear, {"text": "never"}), context_id="c")
+        assert (state(task), task["metadata"]["reason"]) == ("failed", "max_budget")
+        assert len(api.messages) == 2
+        at_the_end = {"text": "dear", "usage": {"output_tokens": 100_000}}
+        assert (await caller.task(directive(at_the_end), context_id="c"))["metadata"]["reason"] == "max_budget"
+        assert texts(await caller.task(directive({"text": "cheap again"}), context_id="c")) == ["cheap again"]
+        assert children() == processes
+
+
+@asynchronous
+async def test_a_session_has_the_title_of_the_config(tmp_path: Path) -> None:
+    async with served(tmp_path, session={"titlePrefix": "a2a: "}) as (lifecycle, _):
+        await Caller(lifecycle).task(directive({"text": "hello"}), context_id="context-1")
+        transcripts = list((tmp_path / "state/claude/home/.claude/projects").rglob("*.jsonl"))
+        assert '"customTitle":"a2a: context-1"' in "".join(each.read_text() for each in transcripts)
+
+
+BROKEN: list[dict[str, Any]] = [
+    {"cut": 1},
+    {"no_end": 1},
+    {"no_end": 2},
+    {"sse_error": {"type": "api_error", "message": "broken"}},
+]
 
 
 @pytest.mark.parametrize("streaming", [False, True])

@@ -244,7 +244,7 @@ async def test_an_idle_process_is_closed_and_a_busy_one_is_not() -> None:
 WORN: list[tuple[str, dict[str, Any], dict[str, Any], int]] = [
     ("turns", {"clientMaxTurns": 1}, {}, 0),
     ("memory", {"clientMaxMemory": "1Mi"}, {}, 1 << 20),
-    ("a budget, which is one task's", {}, {"maxBudgetUsd": 1}, 0),
+    ("a budget, to a CLI that is not ours", {}, {"maxBudgetUsd": 1, "executablePathOverride": "/bin/sh"}, 0),
 ]
 
 
@@ -363,3 +363,12 @@ async def test_shutdown_closes_everything_within_its_bound() -> None:
 @pytest.mark.parametrize(("text", "size"), [("600Mi", 629145600), ("1Gi", 1 << 30), ("4096", 4096), ("2Ki", 2048)])
 def test_sizes(text: str, size: int) -> None:
     assert byte_size(text) == size
+
+
+@asynchronous
+async def test_a_budget_costs_a_context_no_process() -> None:
+    starter = Starter({"maxBudgetUsd": 1})
+    pool = Pool(starter)
+    for _ in range(2):
+        await used(pool, "c")
+    assert len(starter.started) == 1

@@ -128,6 +128,26 @@ async def test_a_secret_is_not_told_however_the_stream_cuts_it() -> None:
 REFUSED = system("model_refusal_no_fallback")
 BAD: dict[str, Any] = {"is_error": True}
 API = {**BAD, "terminal_reason": "api_error"}
+
+
+@pytest.mark.parametrize(
+    ("before", "total", "expected"), [(5.0, 5.9, "completed"), (5.0, 6.0, "failed"), (None, 9.0, "completed")]
+)
+def test_a_budget_is_of_one_turn(before: float | None, total: float, expected: str) -> None:
+    """Counted from what the session had cost before; where that is not told, nothing is held against it."""
+
+    @asynchronous
+    async def run() -> None:
+        costs = [] if before is None else [before]
+        frames = [init(), result("answer", total_cost_usd=total)]
+        async with room(frames, config={"claude": {"maxBudgetUsd": 1}}, costs=costs) as served:
+            task = await Caller(served.lifecycle).task()
+            assert state(task) == expected
+            assert task["metadata"].get("reason") == (None if expected == "completed" else "max_budget")
+
+    run()
+
+
 GAVE_UP = "error_during_execution"
 FAILED: list[tuple[str, dict[str, Any], list[Frame], str]] = [
     ("turns", {"subtype": "error_max_turns", **BAD, "terminal_reason": "max_turns"}, [], "max_turns"),

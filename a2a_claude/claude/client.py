@@ -23,6 +23,7 @@ logger = logging.getLogger(__name__)
 
 START_SECONDS: Final = 45.0
 CLOSE_SECONDS: Final = 2.5
+CONTROL_SECONDS: Final = 2.0
 MODE_SECONDS: Final = 5.0
 STDERR_LINES: Final = 50
 
@@ -185,6 +186,17 @@ class Client:
         """See `LiveSession.stop_background`."""
         with contextlib.suppress(Exception):
             await self._sdk.stop_task(task_id)
+
+    async def spending(self) -> float | None:
+        """The session's cost up to now, in US dollars; None when it is not told."""
+        answer = await self.control({"subtype": "get_usage"}, CONTROL_SECONDS)
+        session = answer.get("session") if answer else None
+        total = session.get("total_cost_usd") if isinstance(session, dict) else None
+        return float(total) if isinstance(total, int | float) else None
+
+    async def rename(self, title: str) -> None:
+        """Gives the session a title, which Claude Code's own list of sessions shows."""
+        await self.control({"subtype": "rename_session", "title": title, "source": "host"}, CONTROL_SECONDS)
 
     async def close(self, bound: float = CLOSE_SECONDS) -> None:
         """Ends the process and all that it started: asked to for `bound` seconds, then killed. Never raises.

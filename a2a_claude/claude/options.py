@@ -19,6 +19,7 @@ from claude_agent_sdk import AgentDefinition, CanUseTool, ClaudeAgentOptions
 from claude_agent_sdk.types import McpSdkServerConfig, SystemPromptCustom, SystemPromptPreset, ThinkingConfig
 
 from a2a_claude.claude.approval_policy import hidden_tools
+from a2a_claude.claude.budget import is_watched
 from a2a_claude.claude.environment import Environment
 from a2a_claude.claude.mcp import disabled_tools, enabled, hooks, mcp_json
 from a2a_claude.claude.session import OptionsError
@@ -91,7 +92,7 @@ def options(config: Config, environment: Environment, folder: Path, start: Start
         setting_sources=list(claude.setting_sources),
         settings=_settings(claude, environment, folder, start.denied),
         max_turns=claude.max_turns,
-        max_budget_usd=claude.max_budget_usd,
+        max_budget_usd=None if is_watched(claude) else claude.max_budget_usd,
         add_dirs=list(claude.additional_directories),
         agents={name: _agent(each) for name, each in claude.agents.items()} or None,
         skills=_skills(claude.skills),

@@ -103,6 +103,10 @@ class LiveSession(Protocol):
         """Gives the session another permission mode; whether the CLI took it. False: release it as not healthy."""
         ...
 
+    async def cost(self) -> float | None:
+        """What the session has cost up to now, in US dollars; None when the CLI does not tell."""
+        ...
+
     async def interrupt(self, bound: float) -> bool:
         """Interrupts what runs and waits up to `bound` seconds for its result.
 

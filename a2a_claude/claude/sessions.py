@@ -23,6 +23,7 @@ from claude_agent_sdk import (
 )
 
 from a2a_claude.claude.approval_policy import asks
+from a2a_claude.claude.budget import is_watched
 from a2a_claude.claude.client import CLOSE_SECONDS, Client
 from a2a_claude.claude.session import (
     Ask,
@@ -125,16 +126,22 @@ class PooledSession:
         found = self.session_id
         if found is None or found == self._stored:
             return
+        new = self._stored is None or self.fell_back is not None
         if self._stored is not None and self.fell_back is None:
             self.fell_back = FellBack(self._stored, "session_changed", "Claude continued under another session id")
         self._stored = found
         await self._pool.remember(self.key, found)
+        if new and (prefix := self._pool.title_prefix):
+            await self.held.client.rename(f"{prefix}{self.key[1]}")
 
     async def set_mode(self, mode: PermissionMode) -> bool:
         return await self.held.client.set_mode(mode)
 
     async def stop_background(self, task_id: str) -> None:
         await self.held.client.stop_background(task_id)
+
+    async def cost(self) -> float | None:
+        return await self.held.client.spending()
 
     async def interrupt(self, bound: float) -> bool:
         return await self.held.client.interrupt(bound)
@@ -147,6 +154,7 @@ class Pool:
         """Without a `store` a context is forgotten with its process."""
         self._starter, self._store = starter, store
         self._settings = starter.config.session
+        self.title_prefix = self._settings.title_prefix
         self._live: dict[Key, _Held] = {}  # least recently used first
         self._spares: list[_Held] = []
         self._places: dict[Key, _Place] = {}
@@ -348,7 +356,9 @@ class Pool:
 
     def _is_worn(self, client: Client) -> bool:
         settings = self._settings
-        spent = self._starter.config.claude.max_budget_usd is not None and client.turns > 0  # a budget is a process's
+        claude = self._starter.config.claude
+        # The CLI's own bound is for all that its process spends.
+        spent = claude.max_budget_usd is not None and not is_watched(claude) and client.turns > 0
         return (
             spent
             or client.turns >= settings.client_max_turns

@@ -23,6 +23,7 @@ from google.protobuf.struct_pb2 import Value
 
 from a2a_claude.claude import translate
 from a2a_claude.claude.background import Background
+from a2a_claude.claude.budget import SPENT, Budget
 from a2a_claude.claude.content import EVERYTHING, Block, Outputs
 from a2a_claude.claude.rate_limits import RateLimits, Verdict
 from a2a_claude.claude.results import REFUSED_TEXT, Failure, Seen, failure_of
@@ -78,6 +79,7 @@ class Turn:
         self._streams = config.features.stream_artifact_chunks and outputs.text
         self._limits = RateLimits()
         self.usage = Usage(session.cost_before)
+        self._budget = Budget(config.claude, session.cost)
         self._background = Background(
             config.claude.background, config.features.hold_task_for_background_work, redactor.text
         )
@@ -114,7 +116,7 @@ class Turn:
     # Watching
 
     async def _watch(self, reader: asyncio.Task[None], stopping: asyncio.Task[Any]) -> str:
-        """Why it is over: `read`, `canceled`, `timeout`, `idle` or `settled`."""
+        """Why it is over: `read`, `canceled`, `timeout`, `budget`, `idle` or `settled`."""
         before = 0.0
         while True:
             waited = self._waited()
@@ -130,6 +132,8 @@ class Turn:
                 self._progress, before = now, waited
             if self._deadline is not None and now >= self._deadline + self._waited():
                 return "timeout"
+            if await self._budget.is_spent():
+                return "budget"
             if self._held:
                 silent = now - self._progress
                 idle = self._config.claude.background.idle_timeout / 1000
@@ -145,11 +149,13 @@ class Turn:
             ending.healthy = False
             if not ending.canceled:
                 ending.failure = self._broken(broken)
-        elif self._open or why in ("canceled", "timeout", "idle"):
+        elif self._open or why in ("canceled", "timeout", "budget", "idle"):
             ending.healthy = await self._silence(reader)
             ending.failure = self._failure
         if why == "timeout":
             ending.failure = Failure("timeout", f"Prompt timed out after {self._config.timeouts.prompt}ms.")
+        elif why == "budget":
+            ending.failure = SPENT
         elif ending.failure is None and not ending.canceled and not self._answered:
             ending.failure = Failure("empty_result", "Claude ended its turn without an answer.")
         if why == "idle":
@@ -195,6 +201,7 @@ class Turn:
         try:
             async for received in frames:
                 self._progress = time.monotonic()
+                await self._budget.see(received.frame)
                 if await self._take(received):
                     return
         finally:
@@ -269,6 +276,8 @@ class Turn:
             return True
         wanted = self._config.claude.output_format is not None and not self._held
         self._failure = failure_of(frame, self._seen, structured=wanted)
+        if self._failure is None and self._budget.is_spent_by(frame):
+            self._failure = SPENT
         if self._failure is not None:
             return True
         text = await self._answer(frame)
