@@ -35,6 +35,7 @@ from a2a_claude.store.codec import STATE_NAMES
 
 if TYPE_CHECKING:
     from a2a_claude.claude.content import Fetch
+    from a2a_claude.subagents.service import SubAgents
 
 logger = logging.getLogger(__name__)
 
@@ -43,6 +44,7 @@ DRAIN_MARGIN: Final = 6.0
 STREAM_SECONDS: Final = 1.5
 FLUSH_SECONDS: Final = 4.0
 CLAUDE_SECONDS: Final = 3.0
+DELEGATES_SECONDS: Final = 2.0
 
 _TOKEN_TYPES: Final = {
     "inputTokens": "input",
@@ -94,7 +96,7 @@ class Runtime:
         store = await self._open_store()
         stack.push_async_callback(store.close)
         guard = Guard(config.push)
-        executor = self._executor = self._executor or self._claude(store, stack, environ)
+        executor = self._executor = self._executor or await self._claude(store, stack, environ)
         handler = self._handler = Lifecycle(
             Observed(executor, self._metrics.turns.observe),
             store,
@@ -151,7 +153,9 @@ class Runtime:
         legacy = agent.config.server.legacy_protocol
         return make_app(agent, handler, middleware=chain, routes=routes, legacy=legacy, environment=self._variables)
 
-    def _claude(self, store: Store, stack: contextlib.AsyncExitStack, environ: Mapping[str, str]) -> AgentExecutor:
+    async def _claude(
+        self, store: Store, stack: contextlib.AsyncExitStack, environ: Mapping[str, str]
+    ) -> AgentExecutor:
         from a2a_claude.claude.service import open_service  # takes a second, which a scripted server does without
         from a2a_claude.claude.session import OptionsError
 
@@ -162,6 +166,7 @@ class Runtime:
                 metrics.tokens.add(_TOKEN_TYPES[kind], by=count)
             metrics.cost.add(by=cost or 0.0)
 
+        delegates = await self._delegates(store, stack)
         try:
             service = open_service(
                 agent.config,
@@ -174,6 +179,7 @@ class Runtime:
                 fetch=self._fetch(stack),
                 spent=lambda usage: spent(usage.tokens, usage.cost),
                 known=lambda task_id: store.task(task_id) is not None,
+                delegates=delegates,
             )
         except OptionsError as error:
             raise StartError(str(error)) from error
@@ -184,6 +190,19 @@ class Runtime:
             metrics.read("a2a_claude_mcp_servers", "MCP servers, as last seen.", states, ("name", "status"))
             self._degraded["mcp"] = service.servers.problem
         return service.executor
+
+    async def _delegates(self, store: Store, stack: contextlib.AsyncExitStack) -> SubAgents | None:
+        """The agents that Claude may call; those that are down now do not hold up the start."""
+        if not self._agent.config.sub_agents.agents:
+            return None
+        from a2a_claude.subagents.service import SubAgents  # with an HTTP client, as below
+
+        agents = SubAgents(self._agent.config, store)
+        stack.push_async_callback(agents.close, DELEGATES_SECONDS)
+        await agents.open()
+        self._metrics.read("a2a_claude_sub_agents", "Sub-agents, as last seen.", agents.states, ("name", "status"))
+        self._degraded["subAgents"] = agents.problem
+        return agents
 
     def _fetch(self, stack: contextlib.AsyncExitStack) -> Fetch | None:
         """What gets files by URL, where the config allows them."""

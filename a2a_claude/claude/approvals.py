@@ -25,6 +25,8 @@ from a2a_claude.claude import approval_answers, translate
 from a2a_claude.claude.approval_answers import Answer
 from a2a_claude.claude.approval_policy import QUESTION, decide
 from a2a_claude.claude.approval_requests import PLAN, Request, describe
+from a2a_claude.claude.delegates import SERVER
+from a2a_claude.claude.mcp import tool_name
 from a2a_claude.config.model import Config
 from a2a_claude.observe.redaction import Redactor
 
@@ -101,6 +103,8 @@ class Approvals:
             if rule.decision == "allow" and tool != QUESTION:  # no rule can answer a question
                 self.left_plan |= tool == PLAN
                 return PermissionResultAllow()
+        elif tool.startswith(tool_name(SERVER)):
+            return PermissionResultAllow()  # the config has asked for it under subAgents
         if self._config.claude.approvals != "inputRequired":
             instead = "Give the plan as your answer." if tool == PLAN else "Go on without it, or say what you need."
             return PermissionResultDeny(message=f"Nobody can be asked to allow this. {instead}")

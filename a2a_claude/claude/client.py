@@ -17,6 +17,7 @@ from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient, ClaudeSDKError
 from claude_agent_sdk._errors import MessageParseError
 from claude_agent_sdk._internal.message_parser import parse_message
 
+from a2a_claude.claude.delegate_server import DelegateServer
 from a2a_claude.claude.session import ClaudeLost, ClaudeStartFailed, Frame, Received
 
 logger = logging.getLogger(__name__)
@@ -65,7 +66,7 @@ class _Turn:
 class Client:
     """One process, one session. `turns` counts prompts; `cost` is the last cumulative cost it told.
 
-    `before_turn` is awaited before each prompt.
+    `before_turn` is awaited before each prompt. `delegates` are its tools that call other agents.
     """
 
     def __init__(self, options: ClaudeAgentOptions, transport: Transport, stderr: Stderr) -> None:
@@ -84,6 +85,7 @@ class Client:
         self.turns = 0
         self.cost: float | None = None
         self.before_turn: Callable[[], Awaitable[None]] | None = None
+        self.delegates: DelegateServer | None = None
 
     async def start(self, bound: float = START_SECONDS) -> None:
         """Starts the process and waits until it can take prompts.

@@ -64,7 +64,9 @@ class DelegateServer:
         self._delegates.refresh()
         if list(self._delegates.tools()) != self._seen:
             self._list()
-            await control({"subtype": "mcp_reconnect", "serverName": SERVER}, CONTROL_SECONDS)
+            for on in (False, True):  # it reconnects to no server in this process
+                toggle = {"subtype": "mcp_toggle", "serverName": SERVER, "enabled": on}
+                await control(toggle, CONTROL_SECONDS)
 
     def _list(self) -> None:
         self._seen = list(self._delegates.tools())
@@ -83,6 +85,7 @@ def _listed(tool: Tool) -> McpTool:
         "name": tool.name,
         "description": tool.description,
         "inputSchema": dict(tool.schema),
+        "annotations": {"readOnlyHint": tool.reads},
         "_meta": {"anthropic/maxResultSizeChars": _MAX_CHARACTERS},
     }
     return McpTool.model_validate(listed)

@@ -21,11 +21,12 @@ Progress = Callable[[str, str, str], None]
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool as MCP lists it; `schema` is the JSON Schema of its arguments."""
+    """A tool as MCP lists it; `schema` is the JSON Schema of its arguments, `reads` says that it changes nothing."""
 
     name: str
     description: str
     schema: Mapping[str, Any]
+    reads: bool = False
 
 
 @dataclass(frozen=True, slots=True)

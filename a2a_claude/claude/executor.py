@@ -19,6 +19,7 @@ from a2a.utils.errors import InvalidParamsError
 from a2a_claude.claude import approval_answers, output_files, translate
 from a2a_claude.claude.approvals import Approvals
 from a2a_claude.claude.content import Block, Fetch, FileUnavailable, Outputs, Prompts, outputs
+from a2a_claude.claude.delegates import Delegates, Delegation
 from a2a_claude.claude.output_files import OutputFiles
 from a2a_claude.claude.results import Failure
 from a2a_claude.claude.session import ClaudeError, LiveSession, Sessions
@@ -65,15 +66,18 @@ class ClaudeExecutor(AgentExecutor):
         spent: Spent | None = None,
         notes: Path | None = None,
         known: Callable[[str], bool] = lambda _: True,
+        delegates: Delegates | None = None,
     ) -> None:
         """`fetch` gets files by URL, where the config allows them; `spent` is told what each turn used. In `notes` it
         is kept which tasks have folders in the workspace; they lose them when the task is not `known` any more.
+        `delegates` are the agents that Claude may call.
         """
         self._config, self._sessions, self._redactor, self._spent = config, sessions, redactor, spent
         self._folders = TaskFolders(Path(config.claude.working_directory), notes)
         self._prompts = Prompts(self._folders, config.server.limits, fetch)
         self._known, self._swept = known, -SWEEP_SECONDS
         self._running: dict[str, _Running] = {}
+        self._delegates = delegates
 
     async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
         """One turn: submitted (for a new task), working, artifacts, the end.
@@ -90,13 +94,16 @@ class ClaudeExecutor(AgentExecutor):
         self._prompts.check(message)
         if self._config.claude.approvals == "inputRequired" and approval_answers.named(message):
             raise InvalidParamsError("No request is open: an answer names the task that waits for it, by its taskId")
+        delegation = self._delegation(context, message)
         running = self._running[task_id] = _Running()
         try:
             if context.current_task is None:
                 await event_queue.enqueue_event(translate.submitted(task_id, context_id))
             await event_queue.enqueue_event(translate.working())
             try:
-                ending = await self._turn(context, message, taken, event_queue, running)
+                ending = await _delegating(
+                    delegation, self._turn(context, message, taken, event_queue, running, delegation)
+                )
             finally:
                 await asyncio.to_thread(self._folders.tidy, task_id)
             running.end(ending)
@@ -142,7 +149,13 @@ class ClaudeExecutor(AgentExecutor):
         return waiting < max(1, session.max_live_clients - limits.max_concurrent_tasks)
 
     async def _turn(
-        self, context: RequestContext, message: Message, taken: Outputs, queue: EventQueue, running: _Running
+        self,
+        context: RequestContext,
+        message: Message,
+        taken: Outputs,
+        queue: EventQueue,
+        running: _Running,
+        delegation: Delegation | None,
     ) -> Ending:
         task_id = context.task_id or ""
         timeout = self._config.timeouts.prompt / 1000
@@ -163,6 +176,7 @@ class ClaudeExecutor(AgentExecutor):
         healthy = False
         approvals = running.approvals = Approvals(self._config, queue.enqueue_event, self._redactor, self._has_room)
         session.ask = approvals.ask
+        session.calls = None if delegation is None else (delegation, lambda parts: self._prompts.handed(parts, task_id))
         try:
             if session.fell_back is not None:
                 await queue.enqueue_event(translate.working(LOST_TEXT, {"sessionLost": session.fell_back.reason}))
@@ -195,6 +209,18 @@ class ClaudeExecutor(AgentExecutor):
         finally:
             approvals.close()
             await asyncio.shield(asyncio.ensure_future(self._sessions.release(session, healthy=healthy)))
+
+    def _delegation(self, context: RequestContext, message: Message) -> Delegation | None:
+        """The calls of other agents in a turn; InvalidParamsError when they would go round in a circle."""
+        if self._delegates is None:
+            return None
+        return self._delegates.delegation(
+            message,
+            task_id=context.task_id or "",
+            context_id=context.context_id or "",
+            owner=context.call_context.user.user_name,
+            progress=lambda _tool, _state, _text: None,
+        )
 
     async def _prepare(
         self, context: RequestContext, message: Message, files: OutputFiles
@@ -236,6 +262,18 @@ class ClaudeExecutor(AgentExecutor):
         if not self._config.features.stream_artifact_chunks:
             return lambda _round: f"response-{uuid4()}"
         return lambda number: f"response-{context.task_id}-{before + number}"
+
+
+async def _delegating(delegation: Delegation | None, turn: Coroutine[Any, Any, Ending]) -> Ending:
+    """A turn, and the end of what it has asked other agents for: nothing goes on for a turn that did not succeed."""
+    cancel = True
+    try:
+        ending = await turn
+        cancel = ending.canceled or ending.failure is not None
+        return ending
+    finally:
+        if delegation is not None:
+            await asyncio.shield(asyncio.ensure_future(delegation.end(cancel=cancel)))
 
 
 async def _unless_stopped(work: Coroutine[Any, Any, T], running: _Running, deadline: float | None) -> T | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, cast
@@ -18,10 +18,10 @@ from typing import Any, Final, cast
 from claude_agent_sdk import AgentDefinition, CanUseTool, ClaudeAgentOptions
 from claude_agent_sdk.types import McpSdkServerConfig, SystemPromptCustom, SystemPromptPreset, ThinkingConfig
 
-from a2a_claude.claude.approval_policy import hidden_tools
+from a2a_claude.claude.approval_policy import hidden_tools, may_restrict
 from a2a_claude.claude.budget import is_watched
 from a2a_claude.claude.environment import Environment
-from a2a_claude.claude.mcp import disabled_tools, enabled, hooks, mcp_json
+from a2a_claude.claude.mcp import disabled_tools, enabled, hooks, mcp_json, tool_name
 from a2a_claude.claude.session import OptionsError
 from a2a_claude.config.model import (
     Claude,
@@ -83,7 +83,7 @@ def options(config: Config, environment: Environment, folder: Path, start: Start
         thinking=_thinking(config),
         output_format={"type": "json_schema", "schema": dict(schema)} if schema is not None else None,
         permission_mode=claude.permission_mode,
-        allowed_tools=_rules(claude.allowed_tools, "claude.allowedTools"),
+        allowed_tools=[*_rules(claude.allowed_tools, "claude.allowedTools"), *_allowed(claude, start.servers)],
         disallowed_tools=_rules(
             [*claude.disallowed_tools, *disabled_tools(config.mcp), *hidden_tools(claude)], "claude.disallowedTools"
         ),
@@ -173,6 +173,12 @@ def _rules(rules: tuple[str, ...] | list[str], where: str) -> list[str]:
         if found is None or (closed and re.search(r"[\s,]", rest)):
             raise OptionsError(f"{where}: {rule!r} is not one rule: write Tool or Tool(what it may do)")
     return list(rules)
+
+
+def _allowed(claude: Claude, servers: Iterable[str]) -> list[str]:
+    """Rules that allow the tools of servers in this process, which the config has asked for elsewhere. Where a policy
+    may speak against one of them it is asked for each call (`Approvals.ask`)."""
+    return [f"mcp__{name}" for name in servers if not may_restrict(claude.approval_policy, tool_name(name))]
 
 
 def _settings(claude: Claude, environment: Environment, folder: Path, denied: tuple[str, ...]) -> str | None:

@@ -19,6 +19,8 @@ from claude_agent_sdk import CanUseTool
 from claude_agent_sdk._cli_version import __cli_version__
 
 from a2a_claude.claude.client import START_SECONDS, Client, Stderr
+from a2a_claude.claude.delegate_server import DelegateServer
+from a2a_claude.claude.delegates import SERVER, Delegates
 from a2a_claude.claude.environment import Environment, Find, environment, server_seconds, write_shell_prefix
 from a2a_claude.claude.mcp_servers import Gate, Servers
 from a2a_claude.claude.options import Start, check, denials, options
@@ -45,9 +47,11 @@ class Processes:
         inherited: Mapping[str, str] = os.environ,
         hidden: Iterable[Path] = (),
         start_seconds: float = START_SECONDS,
+        delegates: Delegates | None = None,
     ) -> None:
         """What lies beside `folder` is the server's state, `hidden` are its credentials: the agent can open neither,
-        where the kernel has Landlock and nothing speaks against it (then a warning says what).
+        where the kernel has Landlock and nothing speaks against it (then a warning says what). `delegates` are the
+        agents that it may call.
 
         Raises:
             OptionsError: the config cannot be served.
@@ -69,6 +73,7 @@ class Processes:
         self.environment: Environment = write_shell_prefix(own, folder / "shell-prefix", _fence(own, config))
         self.servers = Servers(config.mcp, self.environment.secrets)
         self._server_seconds = server_seconds(inherited)
+        self._delegates = delegates
         self._hidden = tuple(hidden)
         self._told: set[Path] = set()
 
@@ -84,8 +89,11 @@ class Processes:
         folder.mkdir(mode=0o700)
         try:
             hidden, denied = self.hidden()
-            chosen = options(self.config, self.environment, folder, Start(resume, denied, stderr, ask))
+            own = DelegateServer(self._delegates) if self._delegates is not None else None
+            servers = {SERVER: own.config} if own is not None else {}
+            chosen = options(self.config, self.environment, folder, Start(resume, denied, stderr, ask, servers))
             client = Client(chosen, SupervisedTransport(chosen, self.environment, hidden), stderr)
+            client.delegates = own
             await client.start(self._start_seconds)
             self._guard(client, denied)
         finally:
@@ -95,9 +103,18 @@ class Processes:
 
     def _guard(self, client: Client, denied: tuple[str, ...]) -> None:
         """A process with MCP servers waits for them before its turns."""
+        gate = None
         if self.servers.used:
-            rules = denials(self.environment, denied)
-            client.before_turn = Gate(self.servers, client.control, rules, self._server_seconds).ready
+            gate = Gate(self.servers, client.control, denials(self.environment, denied), self._server_seconds)
+
+        async def ready() -> None:
+            if client.delegates is not None:
+                await client.delegates.refresh(client.control)
+            if gate is not None:
+                await gate.ready()
+
+        if gate is not None or client.delegates is not None:
+            client.before_turn = ready
 
     def hidden(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """What a process started now cannot open, and what only its tools for files refuse to read."""

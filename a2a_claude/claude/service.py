@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from a2a_claude.claude.content import Fetch
+from a2a_claude.claude.delegates import Delegates
 from a2a_claude.claude.environment import Find
 from a2a_claude.claude.executor import ClaudeExecutor, Spent
 from a2a_claude.claude.mcp_servers import Servers
@@ -46,14 +47,16 @@ def open_service(
     fetch: Fetch | None = None,
     spent: Spent | None = None,
     known: Callable[[str], bool] = lambda _: True,
+    delegates: Delegates | None = None,
 ) -> Service:
     """Needs a running loop. `folder` is the agent's own, `find` gives the values of variables, `hidden` are paths that
-    the agent may not read. Files of tasks that are not `known` any more are removed from the workspace.
+    the agent may not read. Files of tasks that are not `known` any more are removed from the workspace. `delegates` are
+    the agents that it may call.
 
     Raises:
         OptionsError: the config cannot be served.
     """
-    processes = Processes(config, folder, find, inherited, hidden)
+    processes = Processes(config, folder, find, inherited, hidden, delegates=delegates)
     own = processes.environment
     if not own.credentials:
         logger.warning("No credentials of Claude are set: ANTHROPIC_API_KEY, or others in claude.credentials")
@@ -63,5 +66,7 @@ def open_service(
     pool.open()
     redactor = Redactor([*secrets, *own.secrets])
     notes = folder / "tasks"
-    executor = ClaudeExecutor(config, pool, redactor, fetch=fetch, spent=spent, notes=notes, known=known)
+    executor = ClaudeExecutor(
+        config, pool, redactor, fetch=fetch, spent=spent, notes=notes, known=known, delegates=delegates
+    )
     return Service(executor, pool, processes.servers)

@@ -27,6 +27,7 @@ from a2a_claude.claude.budget import is_watched
 from a2a_claude.claude.client import CLOSE_SECONDS, Client
 from a2a_claude.claude.session import (
     Ask,
+    Calls,
     ClaudeError,
     ClaudeStartFailed,
     FellBack,
@@ -111,6 +112,15 @@ class PooledSession:
     def ask(self, value: Ask | None) -> None:
         self.held.asker.ask = value
 
+    @property
+    def calls(self) -> Calls | None:
+        return self.held.client.delegates.turn if self.held.client.delegates is not None else None
+
+    @calls.setter
+    def calls(self, value: Calls | None) -> None:
+        if self.held.client.delegates is not None:
+            self.held.client.delegates.turn = value
+
     async def turn(self, blocks: list[dict[str, Any]], *, uuid: str) -> AsyncIterator[Received]:
         turn = self.held.client.turn(blocks, uuid)
         try:
@@ -190,7 +200,7 @@ class Pool:
         """See `Sessions.release`."""
         assert isinstance(session, PooledSession)  # noqa: S101 - what `acquire` gave
         if session.released is None:
-            session.ask = None
+            session.ask = session.calls = None
             session.released = self._spawn(self._release(session, healthy))
         await asyncio.shield(session.released)
 

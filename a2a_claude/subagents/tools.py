@@ -74,8 +74,13 @@ def _of_tasks() -> list[Tool]:
     offset = {"type": "integer", "minimum": 0, "description": "Where to go on in a long answer, in characters."}
     result = {**one, "properties": {"task_id": _TASK, "offset": offset}}
     return [
-        Tool(STATUS, "How a task of another agent is, at once.", one),
-        Tool(RESULT, "The answer of a task of another agent. Waits for it a while when the task still runs.", result),
+        Tool(STATUS, "How a task of another agent is, at once.", one, reads=True),
+        Tool(
+            RESULT,
+            "The answer of a task of another agent. Waits for it a while when the task still runs.",
+            result,
+            reads=True,
+        ),
         Tool(CANCEL, "Cancels a task of another agent that is not needed any more.", one),
     ]
 
