@@ -27,7 +27,8 @@ from a2a.types.a2a_pb2 import (
     TaskState,
 )
 from a2a.utils.errors import A2AError
-from google.protobuf.json_format import MessageToDict
+from google.protobuf.json_format import MessageToDict, ParseDict
+from google.protobuf.struct_pb2 import Value
 
 CONNECT_SECONDS: Final = 10.0
 _BINDINGS: Final = ["JSONRPC", "HTTP+JSON"]
@@ -52,10 +53,16 @@ class Remote:
         self.card = card
 
     async def send(
-        self, text: str, *, files: Iterable[Path] = (), task_id: str = "", context_id: str = ""
+        self, text: str = "", *, files: Iterable[Path] = (), data: Any = None, task_id: str = "", context_id: str = ""
     ) -> AsyncIterator[StreamResponse]:
-        """Sends a message and gives what comes back: a stream where the agent streams, else one task or message."""
-        parts = [Part(text=text), *(_file_part(each) for each in files)]
+        """Sends a message and gives what comes back: a stream where the agent streams, else one task or message.
+
+        Its parts are the `text` unless it is empty, the `files`, and `data` as JSON unless it is None.
+        """
+        parts = [Part(text=text)] if text or data is None else []
+        parts += [_file_part(each) for each in files]
+        if data is not None:
+            parts.append(Part(data=ParseDict(data, Value()), media_type="application/json"))
         message = Message(
             message_id=str(uuid4()), role=Role.ROLE_USER, parts=parts, task_id=task_id, context_id=context_id
         )
@@ -71,8 +78,8 @@ class Remote:
 
 
 @contextlib.asynccontextmanager
-async def connect(url: str, token: str | None = None) -> AsyncIterator[Remote]:
-    """The agent at `url`: its base URL, or that of its card.
+async def connect(url: str, token: str | None = None, extensions: Iterable[str] = ()) -> AsyncIterator[Remote]:
+    """The agent at `url`: its base URL, or that of its card. `extensions` are asked for with every request.
 
     The token goes to the host of `url` alone: a card must not send it elsewhere.
 
@@ -80,7 +87,7 @@ async def connect(url: str, token: str | None = None) -> AsyncIterator[Remote]:
         CallError: no card there, or none of its interfaces can be spoken to.
     """
     with _told():
-        async with _http(url, token) as http:
+        async with _http(url, token, extensions) as http:
             card = await _resolver(http, url).get_agent_card()
             try:
                 factory = ClientFactory(ClientConfig(httpx_client=http, supported_protocol_bindings=_BINDINGS))
@@ -148,7 +155,7 @@ def _resolver(http: httpx.AsyncClient, url: str) -> A2ACardResolver:
     return A2ACardResolver(http, url.rstrip("/"), _CARD)
 
 
-def _http(url: str, token: str | None) -> httpx.AsyncClient:
+def _http(url: str, token: str | None, extensions: Iterable[str] = ()) -> httpx.AsyncClient:
     own = urlsplit(url).hostname or ""
 
     async def authorize(request: httpx.Request) -> None:
@@ -163,6 +170,8 @@ def _http(url: str, token: str | None) -> httpx.AsyncClient:
     # An agent may think for as long as it likes; its server says when it is gone.
     timeout = httpx.Timeout(CONNECT_SECONDS, read=None)
     headers = {"A2A-Version": "1.0"}
+    if asked := ", ".join(extensions):
+        headers |= {"A2A-Extensions": asked, "X-A2A-Extensions": asked}  # v1.0 and v0.3
     # Its own host is never reached through a proxy.
     return httpx.AsyncClient(
         timeout=timeout, headers=headers, event_hooks={"request": [authorize]}, trust_env=not _is_loopback(own)
