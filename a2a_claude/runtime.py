@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -39,11 +39,12 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# What stopping may take beyond timeouts.shutdown. A unit's TimeoutStopSec leaves 15 s for all of it.
+# What stopping may take beyond timeouts.shutdown, in seconds. docs/serving.md adds it up.
 DRAIN_MARGIN: Final = 6.0
 STREAM_SECONDS: Final = 1.5
 FLUSH_SECONDS: Final = 4.0
 CLAUDE_SECONDS: Final = 3.0
+CLOSING_SECONDS: Final = 4.0  # all that is closed at once
 DELEGATES_SECONDS: Final = 2.0
 
 _TOKEN_TYPES: Final = {
@@ -68,6 +69,7 @@ class Runtime:
         self._agent, self._executor, self._state, self._variables = agent, executor, state, variables
         self._metrics = Metrics(agent.config.agent_card.name, __version__)
         self._stack = contextlib.AsyncExitStack()
+        self._closing: list[tuple[Callable[[float], Awaitable[None]], float]] = []
         self._degraded: dict[str, Callable[[], str]] = {}
         self._app: App | None = None
         self._handler: Lifecycle | None = None
@@ -95,6 +97,7 @@ class Runtime:
         config, stack = self._agent.config, self._stack
         store = await self._open_store()
         stack.push_async_callback(store.close)
+        stack.push_async_callback(self._close_parts)
         guard = Guard(config.push)
         executor = self._executor = self._executor or await self._claude(store, stack, environ)
         handler = self._handler = Lifecycle(
@@ -137,6 +140,13 @@ class Runtime:
         await self._stack.aclose()
 
     # The parts
+
+    async def _close_parts(self) -> None:
+        """All at once: none of them needs another one, and an orchestrator waits no longer than for the sum."""
+        parts = [close(min(seconds, CLOSING_SECONDS)) for close, seconds in self._closing]
+        for outcome in await asyncio.gather(*parts, return_exceptions=True):
+            if isinstance(outcome, Exception):
+                logger.error("A part could not be closed", exc_info=outcome)
 
     def _make_app(self, handler: Lifecycle, store: Store, port: int) -> App:
         # The card names the port that callers reach, whatever the config had in mind.
@@ -183,7 +193,7 @@ class Runtime:
             )
         except OptionsError as error:
             raise StartError(str(error)) from error
-        stack.push_async_callback(service.pool.shutdown, CLAUDE_SECONDS)
+        self._closing.append((service.pool.shutdown, CLAUDE_SECONDS))
         metrics.read("a2a_claude_processes", "Processes of Claude, by what they do.", service.stats, ("state",))
         if service.servers.used:
             states = service.servers.states
@@ -198,7 +208,7 @@ class Runtime:
         from a2a_claude.subagents.service import SubAgents  # with an HTTP client, as below
 
         agents = SubAgents(self._agent.config, store)
-        stack.push_async_callback(agents.close, DELEGATES_SECONDS)
+        self._closing.append((agents.close, DELEGATES_SECONDS))
         await agents.open()
         self._metrics.read("a2a_claude_sub_agents", "Sub-agents, as last seen.", agents.states, ("name", "status"))
         self._degraded["subAgents"] = agents.problem
@@ -228,7 +238,7 @@ class Runtime:
         from a2a_claude.a2a.push import PushSender  # with an HTTP client, which most agents do without
 
         sender = PushSender(store, self._agent.config.push, guard)
-        stack.push_async_callback(sender.close, FLUSH_SECONDS)
+        self._closing.append((sender.close, FLUSH_SECONDS))
         await sender.start()
         handler.observe(sender.notify)
 

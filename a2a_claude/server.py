@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 
 # What stopping may take beyond timeouts.shutdown. A unit's TimeoutStopSec leaves 15 s for all of it.
 CLOSE_SECONDS: Final = 2.0
-HARD_MARGIN: Final = 14.0
+HARD_MARGIN: Final = 14.0  # more than all that stopping may take; a second less than orchestrators wait
 
 STOPPED, FAILED = 0, 1
 

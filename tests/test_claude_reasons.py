@@ -56,3 +56,7 @@ def test_every_documented_reason_occurs_in_the_code() -> None:
 
 def test_the_page_shows_the_reasons_of_the_server() -> None:
     assert set(section("The server")) == first_arguments("failed", "a2a")
+
+
+def test_the_page_shows_why_files_are_left_out() -> None:
+    assert set(section("Files that are left out")) == first_arguments("LeftOut", "claude")

@@ -44,6 +44,7 @@ Key = tuple[str, str, str]
 _NO_TRANSCRIPT: Final = "No conversation found"
 _SWEEP_SECONDS: Final = 1.0
 _BYTES: Final = {"": 1, "Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30}
+_LAST_SECONDS: Final = 0.5  # for what is cancelled at the end
 _COSTS_KEPT: Final = 10_000
 
 
@@ -217,16 +218,13 @@ class Pool:
                 await held.client.interrupt(patience / 2)
             await held.client.close(min(CLOSE_SECONDS, patience))
 
+        deadline = time.monotonic() + bound
         ending = [asyncio.create_task(end(held)) for held in everyone]
-        if ending:
-            await asyncio.wait(ending, timeout=bound)
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=1)
-        left = [*ending, *self._tasks]
-        for task in left:
-            task.cancel()
-        if left:
-            await asyncio.wait(left, timeout=1)
+        if left := [*ending, *self._tasks]:
+            await asyncio.wait(left, timeout=max(0.0, bound - _LAST_SECONDS))
+            for task in left:
+                task.cancel()
+            await asyncio.wait(left, timeout=max(0.0, deadline - time.monotonic()))
         self._live.clear()
         self._spares.clear()
         self._starter.close()
