@@ -11,9 +11,10 @@ import click
 from a2a_claude import __version__
 
 COMMANDS = {
-    "compile": "Render a Dockerfile, a systemd unit and a Nix module for every agent.",
+    "compile": "Render every agent for Docker, systemd, NixOS, Compose, Podman and Kubernetes.",
     "validate": "Check configs and say what is wrong, where, and what to do.",
     "show": "Print the resolved config of an agent, and where each value comes from.",
+    "graph": "Show the fleet as a page: who calls whom, with which permissions and secrets.",
     "explain": "Explain a rule, with an example.",
     "schema": "Print the JSON Schema of an agent config.",
     "init": "Write a commented agent to start from.",

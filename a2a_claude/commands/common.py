@@ -25,7 +25,7 @@ def _profile(ctx: click.Context, parameter: click.Parameter, value: str | None) 
 
 
 def config_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds what decides which config is read and how problems are told."""
+    """Adds what decides which config is read, and how problems are told."""
     for option in (
         click.option("--strict", is_flag=True, help="Treat warnings as errors."),
         click.option(
@@ -35,6 +35,14 @@ def config_options(command: Callable[..., Any]) -> Callable[..., Any]:
             type=click.Choice(["text", "json", "github", "sarif"]),
             show_default=True,
         ),
+    ):
+        command = option(command)
+    return layer_options(command)
+
+
+def layer_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds what is laid over the files of a config."""
+    for option in (
         click.option("--set", "settings", multiple=True, metavar="PATH=VALUE", help="Set one value, over every file."),
         click.option(
             "--profile", callback=_profile, metavar="NAME", help="Lay the files of this profile over the others."

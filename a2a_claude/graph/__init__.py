@@ -1,0 +1,1 @@
+"""A fleet as a graph: who listens where, who calls whom, with which permissions and secrets."""
