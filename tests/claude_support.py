@@ -10,6 +10,7 @@ from typing import Any
 
 import claude_agent_sdk
 
+from a2a_claude.claude.delegates import Delegates
 from a2a_claude.claude.processes import Processes
 from a2a_claude.claude.session import LiveSession, Received, SessionStore
 from a2a_claude.claude.sessions import Pool
@@ -37,6 +38,7 @@ def make_processes(
     variables: Mapping[str, str] | None = None,
     hidden: Iterable[Path] = (),
     start_seconds: float = 45,
+    delegates: Delegates | None = None,
 ) -> Processes:
     """Processes of an agent that works in `folder/workspace` and keeps its own things in `folder/state/claude`."""
     (folder / "workspace").mkdir(exist_ok=True)
@@ -55,7 +57,7 @@ def make_processes(
     }
     found = {"ANTHROPIC_API_KEY": KEY} if credentials is None else credentials
     config, own = make_agent(complete).config, folder / "state" / "claude"
-    return Processes(config, own, found.get, inherited, hidden, start_seconds)
+    return Processes(config, own, found.get, inherited, hidden, start_seconds, delegates)
 
 
 def make_pool(folder: Path, api: FakeAPI, store: SessionStore | None = None, **how: Any) -> Pool:

@@ -203,7 +203,9 @@ def test_no_token_is_in_a_process_a_file_or_a_log(team: Team) -> None:
     """The environment that a server was started with has it, and its supervisors', which nobody can read; none else."""
     send(team, {"tools": [call("reviewer__review", message="hello")]}, {"text": "done"})
     secrets = [each.encode() for each in TOKENS.values()]
-    servers = {team.engineer.process.pid, team.reviewer.process.pid, *processes_with("claude/supervisor")}
+    supervisors = processes_with("claude/supervisor")
+    assert set(processes_with("_bundled/claude")) - set(supervisors)
+    servers = {team.engineer.process.pid, team.reviewer.process.pid, *supervisors}
     for process in Path("/proc").iterdir():
         if not process.name.isdigit():
             continue
