@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +17,11 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from a2a_claude.config.agent import Agent
-from a2a_claude.targets import Unrenderable
+from a2a_claude.targets import Unrenderable, container
 from a2a_claude.targets.compose import literal, render, render_fleet
+from a2a_claude.targets.container import image
 from tests.containers import CARD, TEXT, TRAPS, full, plain
+from tests.docker_engine import running_engine
 from tests.support import make_agent
 from tests.trixie import folder_in, root_with, run_in
 
@@ -209,3 +213,79 @@ def test_what_cannot_be_expressed_is_refused_by_the_config_path(
 def test_the_image_is_named_after_the_agent_and_its_version(version: str, tag: str) -> None:
     agent = make_agent({"agentCard": {**CARD, "version": version}})
     assert service(agent)["image"] == f"a2a-claude/reviewer:{tag}"
+
+
+# --- What the engine makes of it --------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def created(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, dict[str, Any]]]:
+    """The containers of the fleet by their service, made but not started: their image is empty."""
+    tmp_path = tmp_path_factory.mktemp("compose")
+    compose = str(root_with("/usr/bin/docker-compose", "docker-compose") / "usr" / "bin" / "docker-compose")
+    (tmp_path / "root").mkdir()
+    subprocess.run(["tar", "-C", tmp_path / "root", "-cf", tmp_path / "empty.tar", "."], check=True)
+    for name in ("repo", "secret"):
+        (tmp_path / name).write_text("x")
+    agents = [moved(full(), tmp_path), moved(plain(), tmp_path)]
+    (tmp_path / "compose.yaml").write_text(project(agents), "utf-8")
+    with running_engine() as engine:
+        for agent in agents:
+            engine.docker("import", "--change", 'CMD ["x"]', tmp_path / "empty.tar", image(agent))
+        command = [compose, "--file", str(tmp_path / "compose.yaml"), "--project-name", "a2a-claude-tests"]
+        env = {"DOCKER_HOST": engine.host, "PATH": os.environ["PATH"], "HOME": str(tmp_path), "CLAUDE_MODEL": "opus"}
+        try:
+            done = subprocess.run(
+                [*command, "create", "--no-build"], env=env, capture_output=True, text=True, check=False
+            )
+            assert done.returncode == 0, done.stderr
+            names = engine.docker(
+                "ps", "--all", "--quiet", "--filter", "label=com.docker.compose.project=a2a-claude-tests"
+            )
+            found = json.loads(engine.docker("inspect", *names.split()))
+            yield {each["Config"]["Labels"]["com.docker.compose.service"]: each for each in found}
+        finally:
+            subprocess.run([*command, "down", "--volumes"], env=env, capture_output=True, check=False)
+            for agent in agents:
+                engine.run("image", "rm", "--force", image(agent))
+
+
+def moved(agent: Agent, folder: Path) -> Agent:
+    """The agent with everything that it has on the host in `folder`, where Docker wants it to be."""
+    document = json.loads(
+        json.dumps(agent.document).replace('"/etc/a2a/', f'"{folder}/').replace('"/srv/', f'"{folder}/')
+    )
+    for secret in agent.secrets:
+        document["secrets"].setdefault(secret, {})
+        document["secrets"][secret] |= {"file": f"{folder}/secret", "encrypted": False}
+    made = make_agent(document, agent.name)
+    for each in container.host_files(made):
+        Path(each.path).write_text("x")
+    return replace(made, variables=agent.variables)
+
+
+@pytest.mark.xdist_group("docker")
+def test_docker_confines_the_containers_as_it_was_meant(created: dict[str, dict[str, Any]]) -> None:
+    for name, uid, memory, pids, stop in (("reviewer", 10001, 4 * 2**30, 2048, 45), ("full", 20000, 2**30, 300, 76)):
+        config, host = created[name]["Config"], created[name]["HostConfig"]
+        assert (config["User"], config["StopTimeout"]) == (f"{uid}:{uid}", stop)
+        assert (host["Memory"], host["PidsLimit"], host["ReadonlyRootfs"]) == (memory, pids, True)
+        assert (host["CapDrop"], host["CapAdd"], host["Privileged"]) == (["ALL"], None, False)
+        assert host["SecurityOpt"] == ["no-new-privileges:true"]
+        assert host["Tmpfs"] == {"/tmp": ""}
+        assert config["Healthcheck"]["Test"] == ["CMD", *container.healthcheck(make_agent({}, name))]
+        assert "CLAUDE_MODEL=opus" in config["Env"]
+        assert not any("KEY" in each or "TOKEN" in each for each in config["Env"])
+    ports = {name: each["HostConfig"]["PortBindings"]["3031/tcp"] for name, each in created.items()}
+    assert ports == {
+        "reviewer": [{"HostIp": "127.0.0.1", "HostPort": "3031"}],
+        "full": [{"HostIp": "0.0.0.0", "HostPort": "80"}],
+    }
+
+
+@pytest.mark.xdist_group("docker")
+def test_docker_mounts_what_is_read_only_read_only(created: dict[str, dict[str, Any]]) -> None:
+    mounts = {name: {each["Destination"]: each["RW"] for each in one["Mounts"]} for name, one in created.items()}
+    writable = {name: {path for path, is_writable in each.items() if is_writable} for name, each in mounts.items()}
+    assert writable == {"reviewer": {"/var/lib/a2a-claude", "/workspace"}, "full": {"/var/lib/a2a-claude"}}
+    assert {"/work", "/run/secrets/SEALED", "/run/secrets/ANTHROPIC_API_KEY"} <= mounts["full"].keys()
