@@ -67,9 +67,16 @@ class Delegates(Protocol):
         ...
 
     def delegation(
-        self, message: Message, *, task_id: str, context_id: str, owner: str, progress: Progress
+        self,
+        message: Message,
+        *,
+        task_id: str,
+        context_id: str,
+        owner: str,
+        progress: Progress,
+        metadata: Mapping[str, str] = {},
     ) -> Delegation:
-        """For the turn that answers `message`.
+        """For the turn that answers `message`. `metadata` goes along with each message to a remote, as it is.
 
         Raises:
             InvalidParamsError: the message has come through this agent before, or through too many agents.

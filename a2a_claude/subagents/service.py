@@ -17,7 +17,7 @@ from a2a_claude.config.model import Config
 from a2a_claude.subagents import answers
 from a2a_claude.subagents.calls import WAITING, Call
 from a2a_claude.subagents.conversations import Conversation, Conversations
-from a2a_claude.subagents.delegation import Identity, Path, path_of
+from a2a_claude.subagents.delegation import Identity, path_of
 from a2a_claude.subagents.remote import Remote
 from a2a_claude.subagents.tools import CANCEL, RESULT, STATUS, Target, catalogue
 
@@ -81,11 +81,18 @@ class SubAgents:
                 self.spawn(remote.probe())
 
     def delegation(
-        self, message: Message, *, task_id: str, context_id: str, owner: str, progress: Progress
+        self,
+        message: Message,
+        *,
+        task_id: str,
+        context_id: str,
+        owner: str,
+        progress: Progress,
+        metadata: Mapping[str, str] = {},
     ) -> Delegation:
         """See `Delegates.delegation`."""
-        path = path_of(message).checked(self.me)
-        return Delegation(self, path, owner, context_id if self._by_context else task_id, progress)
+        along = {**metadata, **path_of(message).checked(self.me).metadata(self.me)}
+        return Delegation(self, along, (owner, context_id if self._by_context else task_id), progress)
 
     def states(self) -> dict[tuple[str, ...], float]:
         """1 for each name and its state: the samples of a gauge."""
@@ -114,9 +121,11 @@ class SubAgents:
 class Delegation:
     """The calls of one turn; `Delegation` of Claude's room."""
 
-    def __init__(self, agents: SubAgents, path: Path, owner: str, context_id: str, progress: Progress) -> None:
-        self._agents, self._path, self._progress = agents, path, progress
-        self._key = (owner, context_id)
+    def __init__(
+        self, agents: SubAgents, metadata: Mapping[str, Any], key: tuple[str, str], progress: Progress
+    ) -> None:
+        """`metadata` goes along with each message; `key` is the principal and the context."""
+        self._agents, self._metadata, self._key, self._progress = agents, metadata, key, progress
         self._begun: list[Call] = []
         self._ended = False
 
@@ -155,9 +164,7 @@ class Delegation:
         if sum(not each.rests for each in conversation.calls.values()) >= MAX_RUNNING:
             return answers.error(f"{MAX_RUNNING} tasks run already: wait for one (task_result), or cancel one.")
         message = Message(message_id=str(uuid.uuid4()), role=Role.ROLE_USER, parts=[Part(text=text)])
-        message.metadata.update(self._path.metadata(self._agents.me))
-        if target.skill:
-            message.metadata["skillId"] = target.skill
+        message.metadata.update({**self._metadata, **({"skillId": target.skill} if target.skill else {})})
         if name:
             found = conversation.find(name)
             if found is None or found[0] != target.remote or not found[1]:

@@ -35,7 +35,7 @@ def _folder() -> Path:
     return Path(os.environ.get("A2A_CLAUDE_INTEROP") or cache / "a2a-claude" / "interop")
 
 
-def _installed(name: str, install: Callable[[Path], list[Command]]) -> Path:
+def installed(name: str, install: Callable[[Path], list[Command]]) -> Path:
     """The folder of a client; one process installs it, others wait."""
     folder = _folder() / name
     folder.mkdir(parents=True, exist_ok=True)
@@ -67,7 +67,7 @@ def _python_03(version: str) -> tuple[Command, Path]:
         ]
 
     name = f"a2a-sdk-{version}-python{sys.version_info.major}.{sys.version_info.minor}"
-    folder = _installed(name, install)
+    folder = installed(name, install)
     return [folder / "venv" / "bin" / "python", CLIENTS / "python_v03.py"], folder
 
 
@@ -82,7 +82,7 @@ def _js(script: str) -> Callable[[str], tuple[Command, Path]]:
             quiet = ["--no-audit", "--no-fund", "--no-package-lock", "--ignore-scripts"]
             return [[npm, "install", "--prefix", ".", *quiet, f"@a2a-js/sdk@{version}"]]
 
-        folder = _installed(f"a2a-js-sdk-{version}", install)
+        folder = installed(f"a2a-js-sdk-{version}", install)
         return [node, CLIENTS / script], folder
 
     return command
