@@ -176,8 +176,8 @@ class Runtime:
                 metrics.tokens.add(_TOKEN_TYPES[kind], by=count)
             metrics.cost.add(by=cost or 0.0)
 
-        delegates = await self._delegates(store, stack)
         try:
+            delegates = await self._delegates(store, stack)
             service = open_service(
                 agent.config,
                 self._state / "claude",

@@ -176,7 +176,7 @@ class Bare:
 
         self._server = Server(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
 
     def serve_card(self, found: dict[str, Any]) -> None:
         self.answers["GET", "/.well-known/agent-card.json"] = plain(200, json.dumps(found).encode())

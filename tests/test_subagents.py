@@ -10,14 +10,18 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from a2a.types import a2a_pb2 as pb
 from a2a.utils.errors import InvalidParamsError
 from google.protobuf.json_format import ParseDict
 
 from a2a_claude.claude.delegates import Answer
+from a2a_claude.claude.session import OptionsError
+from a2a_claude.config.model import SubAgentAuthOauth2ClientCredentials
 from a2a_claude.store import Store
 from a2a_claude.subagents import calls
+from a2a_claude.subagents.credentials import ClientCredentials
 from a2a_claude.subagents.delegation import KEY, MAX_DEPTH
 from a2a_claude.subagents.service import Delegation, SubAgents
 from tests.lifecycle import asynchronous
@@ -304,6 +308,38 @@ async def test_a_long_answer_comes_in_pieces(monkeypatch: pytest.MonkeyPatch) ->
             assert cut.endswith("[The rest of the answer was too large, and was left out.]")
 
 
+# --- Settings ---------------------------------------------------------------------------------------------------------
+
+URL = "http://a.example"
+SETTINGS: list[tuple[dict[str, Any], str]] = [
+    ({"agentCardUrl": "reviewer:3031"}, "subAgents.agents[0].agentCardUrl is no absolute http or https URL"),
+    ({"agentCardUrl": "http://["}, "subAgents.agents[0].agentCardUrl is no"),
+    ({"endpointUrlOverride": "http://a b"}, "subAgents.agents[0].endpointUrlOverride is no"),
+    ({"auth": {"mode": "bearer", "token": "a\nb"}}, "subAgents.agents[0].auth.token has characters"),
+    ({"auth": {"mode": "api_key", "token": "k", "headerName": "X Y"}}, "auth.headerName is not the name of a header"),
+    (
+        {"auth": {"mode": "oauth2_client_credentials", "tokenUrl": "x", "clientId": "i", "clientSecret": "s"}},
+        "subAgents.agents[0].auth.tokenUrl is no",
+    ),
+]
+
+
+@asynchronous
+async def test_values_that_cannot_be_used_are_named_at_the_start() -> None:
+    for settings, wanted in SETTINGS:
+        with pytest.raises(OptionsError, match=re.escape(wanted)):
+            async with opened({"name": "a", "agentCardUrl": URL, **settings}):
+                pass
+
+
+@asynchronous
+async def test_a_blank_token_is_none_and_told(caplog: pytest.LogCaptureFixture) -> None:
+    with obedient() as (served, _):
+        async with opened(remote(served.url, auth={"mode": "bearer", "token": " "})) as agents:
+            assert "subAgents.agents[0].auth.token is empty" in caplog.text
+            assert text(await turn(agents).call("clerk__work", {"message": "x"})) == "did x"
+
+
 # --- Credentials ------------------------------------------------------------------------------------------------------
 
 BEARER = {"server": {"auth": {"bearer": {"tokensVariable": "T"}}}}
@@ -377,21 +413,22 @@ async def test_oauth2_client_credentials_are_asked_for_once_and_renewed_when_ref
             assert "HTTP 401" in text(answer)  # the server does not know the second one
 
 
-@pytest.mark.parametrize(("expires", "asked"), [(3600, 1), ("3600", 1), (31, 1), (0, 1), (None, 1)])
 @asynchronous
-async def test_a_token_is_kept_as_long_as_it_is_valid(expires: Any, asked: int) -> None:
-    with obedient(BEARER, {"T": f"ann:{TOKEN}"}) as (served, _), bare() as issuer:
-        endpoint = TokenEndpoint(issuer, expires=expires)
-        auth = {
-            "mode": "oauth2_client_credentials",
-            "tokenUrl": f"{issuer.url}/token",
-            "clientId": "me",
-            "clientSecret": "p/w",
-            "scopes": ["a", "b"],
-        }
-        async with opened(remote(served.url, auth=auth)) as agents:
-            assert text(await turn(agents).call("clerk__work", {"message": "x"})) == "did x"
-            assert len(endpoint.given) == asked
+async def test_a_token_is_kept_as_long_as_it_is_valid() -> None:
+    for expires in (3600, "3600", 0, None, "soon"):
+        with bare() as web:
+            web.answers["GET", "/"] = plain(200, b"{}")
+            endpoint = TokenEndpoint(web, expires=expires)
+            settings = {"tokenUrl": f"{web.url}/token", "clientId": "me", "clientSecret": "p/w", "scopes": ["a", "b"]}
+            auth = ClientCredentials(SubAgentAuthOauth2ClientCredentials.load({"mode": "x", **settings}))
+            async with httpx.AsyncClient(auth=auth) as http:
+                for _ in range(3):
+                    await http.get(web.url)
+                assert endpoint.given == [TOKEN]
+                auth._until = 0.0
+                await http.get(web.url)
+                assert len(endpoint.given) == 2
+                assert web.asked[-1][2]["authorization"] == "Bearer second-token-0123456789"
 
 
 @pytest.mark.parametrize(

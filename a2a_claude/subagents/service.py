@@ -16,6 +16,7 @@ from a2a_claude.claude.session import SessionStore
 from a2a_claude.config.model import Config
 from a2a_claude.subagents import answers
 from a2a_claude.subagents.calls import WAITING, Call
+from a2a_claude.subagents.checks import checked
 from a2a_claude.subagents.conversations import Conversation, Conversations
 from a2a_claude.subagents.delegation import Identity, path_of
 from a2a_claude.subagents.remote import Remote
@@ -34,11 +35,15 @@ class SubAgents:
     """The remotes of one agent. Open it in a running loop, close it at the end."""
 
     def __init__(self, config: Config, store: SessionStore | None) -> None:
-        """`store` remembers conversations with remotes beside the sessions of Claude."""
+        """`store` remembers conversations with remotes beside the sessions of Claude.
+
+        Raises:
+            OptionsError: see `checked`.
+        """
         options = config.sub_agents.options
         probe = options.probe_timeout_ms / 1000
         seconds = probe if probe > 0 else _DEFAULT_PROBE_SECONDS
-        self.remotes = {each.name: Remote(each, seconds) for each in config.sub_agents.agents}
+        self.remotes = {each.name: Remote(each, seconds) for each in checked(config.sub_agents.agents)}
         self.mode: answers.Mode = options.response_mode
         self.budget = options.sync_budget_ms / 1000 or None
         self.me = Identity(str(uuid.uuid4()), config.agent_card.name)
