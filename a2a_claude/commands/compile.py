@@ -121,12 +121,12 @@ def _render(fleet: Fleet, targets: Iterable[str]) -> tuple[dict[str, Output], li
 
 def _refusal(loaded: Loaded, problem: Unrenderable) -> Diagnostic:
     """At the value that cannot be rendered, or the nearest thing above it that is written in a file."""
-    steps = problem.path.split(".")
+    steps, hint = problem.path.split("."), f"{problem.hint}, or leave the format out with --target"
     for end in range(len(steps), 0, -1):
         found = loaded.root.find(tuple(steps[:end]))
         if isinstance(found, Entry):
-            return error("cannot-render", str(problem), found.node.span, problem.hint)
-    return error("cannot-render", str(problem), loaded.root.span, problem.hint)
+            return error("cannot-render", str(problem), found.node.span, hint)
+    return error("cannot-render", str(problem), loaded.root.span, hint)
 
 
 def _open_images(fleet: Fleet, targets: Iterable[str], wanted: bool) -> list[Diagnostic]:

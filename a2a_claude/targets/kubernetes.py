@@ -100,8 +100,7 @@ def _config_name(agent: Agent, text: str) -> str:
 
 def _config(agent: Agent, name: str, text: str) -> Object:
     if len(text.encode()) > _LARGEST_CONFIG:
-        hint = "shorten it, or leave this format out with --target"
-        raise Unrenderable("name", "the compiled agent is larger than the 1 MiB of a ConfigMap", hint)
+        raise Unrenderable("name", "the compiled agent is larger than the 1 MiB of a ConfigMap", "shorten it")
     return _object(agent, "v1", "ConfigMap", name=name, immutable=True, data={"agent.json": text})
 
 

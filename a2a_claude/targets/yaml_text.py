@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any
 
 from a2a_claude.targets import Unrenderable
@@ -75,7 +76,7 @@ def _entry(head: str, value: Any, indent: str, lines: list[str]) -> None:
 def _scalar(value: Any) -> str:
     match value:
         case str():
-            return value if _PLAIN.fullmatch(value) else f'"{_SPECIAL.sub(_escape, value)}"'
+            return _text(value)
         case None | bool():
             return {None: "null", True: "true", False: "false"}[value]
         case int():
@@ -85,6 +86,11 @@ def _scalar(value: Any) -> str:
         case {} | []:
             return "{}" if isinstance(value, dict) else "[]"
     raise TypeError(f"{value!r} has no form in YAML")
+
+
+@lru_cache(4096)  # a fleet says the same again and again
+def _text(value: str) -> str:
+    return value if _PLAIN.fullmatch(value) else f'"{_SPECIAL.sub(_escape, value)}"'
 
 
 def _escape(found: re.Match[str]) -> str:
