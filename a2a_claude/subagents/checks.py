@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -18,15 +17,13 @@ from a2a_claude.config.model import (
     SubAgentAuthOauth2ClientCredentials,
 )
 
-logger = logging.getLogger(__name__)
-
 # RFC 9110 sections 5.1 and 5.5, of the latter what is ASCII.
 _HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEADER_VALUE: Final = re.compile(r"[!-~](?:[ -~]*[!-~])?")
 
 
 def checked(agents: Sequence[SubAgent]) -> Iterator[SubAgent]:
-    """The agents, their credentials without spaces around them; blank ones are left out, with a warning.
+    """The agents, their credentials without spaces around them.
 
     Raises:
         OptionsError: a URL is none, or a credential cannot be sent; the message names the key and holds no secret.
@@ -43,9 +40,6 @@ def _auth(where: str, auth: SubAgentAuth | None) -> SubAgentAuth | None:
     match auth:
         case SubAgentAuthBearer() | SubAgentAuthApiKey():
             token = auth.token.strip()
-            if not token:
-                logger.warning("%s.token is empty: requests are sent without credentials", where)
-                return None
             if not _HEADER_VALUE.fullmatch(token):
                 raise OptionsError(f"{where}.token has characters that no header can have")
             if isinstance(auth, SubAgentAuthApiKey) and not _HEADER_NAME.fullmatch(auth.header_name):
