@@ -12,7 +12,7 @@ from a2a_claude.config.report import printable
 from a2a_claude.graph.model import AgentNode, Graph
 
 # Letters of all scripts, digits and what has no meaning in a label; the rest is written by its number.
-_NOT_IN_LABELS = re.compile(r"[^\w .,:/()-]|_")
+_NOT_IN_LABELS = re.compile(r"[^\w .,:/()-]")
 
 
 def as_json(graph: Graph) -> str:
