@@ -115,6 +115,9 @@ def test_edges_lead_to_agents_of_the_fleet_and_to_what_is_outside() -> None:
         ("http://planner:3031", "planner"),
         ("https://front.example/other", "front"),
         ("https://front.example:443", "front"),
+        ("https://front.example/team/a/card", "team"),
+        ("https://front.example/team", "team"),
+        ("https://front.example/teams/a", "front"),
         ("http://front.example", "outside"),
         ("http://elsewhere:3031", "outside"),
         ("http://planner:3030", "outside"),
@@ -124,7 +127,8 @@ def test_edges_lead_to_agents_of_the_fleet_and_to_what_is_outside() -> None:
     ],
 )
 def test_a_sub_agent_is_one_of_the_fleet_by_its_address(url: str, target: str) -> None:
-    graph = graph_of([*fleet(), agent("asker", 3050, [call("x", url)])])
+    team = agent("team", 3051, server={"publicUrl": "https://front.example/team"})
+    graph = graph_of([*fleet(), team, agent("asker", 3050, [call("x", url)])])
     (edge,) = [each for each in graph.edges if each.source == "asker"]
     assert edge.target == target or (target == "outside" and edge.target in {each.id for each in graph.outside})
 

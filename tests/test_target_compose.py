@@ -215,6 +215,11 @@ def test_the_image_is_named_after_the_agent_and_its_version(version: str, tag: s
     assert service(agent)["image"] == f"a2a-claude/reviewer:{tag}"
 
 
+def test_every_name_of_an_agent_has_an_image_of_its_own() -> None:
+    names = ["a", "a-", "a--", "a--b-", "x" * 62, "x" * 63, "null"]
+    assert len({image(make_agent({"agentCard": CARD}, name=name)) for name in names}) == len(names)
+
+
 # --- What the engine makes of it --------------------------------------------------------------------------------------
 
 

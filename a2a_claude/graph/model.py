@@ -156,25 +156,33 @@ def _of(server: McpServerHttp | McpServerStdio) -> str:
 
 
 def _in_fleet(url: str, agents: Sequence[Agent]) -> str | None:
-    """The agent that a URL leads to: by its public URL, or by its port on this machine, on its advertised host, or on a
-    host with its name, which it has in Compose, Quadlet and Kubernetes."""
+    """The agent that a URL leads to: the one whose public URL is the longest above it; or by its port on this machine,
+    on its advertised host, or on a host with its name, which it has in Compose, Quadlet and Kubernetes."""
     wanted = _place(url)
     if wanted is None:
         return None
+    host, port, path = wanted
+    public = [(each.name, _place(each.config.server.public_url or "")) for each in agents]
+    below = [
+        (len(place[2]), name)
+        for name, place in public
+        if place and place[:2] == (host, port) and path.startswith(place[2])
+    ]
+    if below:
+        return max(below)[1]
     for agent in agents:
         server = agent.config.server
-        public = _place(server.public_url) if server.public_url else None
-        host, port = wanted
         at_home = is_loopback(host) or host in (agent.name, server.advertise_host, server.hostname)
-        if wanted == public or (at_home and port == server.port):
+        if at_home and port == server.port:
             return agent.name
     return None
 
 
-def _place(url: str) -> tuple[str, int] | None:
+def _place(url: str) -> tuple[str, int, str] | None:
+    """Host, port and path, which ends with a slash."""
     try:
         parts: SplitResult = urlsplit(url)
         port = parts.port or _PORTS.get(parts.scheme)
-        return (parts.hostname, port) if parts.hostname and port else None
     except ValueError:
         return None
+    return (parts.hostname, port, f"{parts.path.rstrip('/')}/") if parts.hostname and port else None

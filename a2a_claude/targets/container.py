@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ STATE = "/var/lib/a2a-claude"
 _NOT_IN_TAGS = re.compile(r"[^A-Za-z0-9_.-]")
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _VARIABLE = re.compile("[A-Za-z_][A-Za-z0-9_]{0,127}")
+_HOST = re.compile(r"[a-z]([a-z0-9-]{0,50}[a-z0-9])?")
 _WORKSPACE = "claude.workingDirectory"
 
 
@@ -34,12 +36,22 @@ def name(agent: Agent) -> str:
     return operand("name", agent.name, AGENT_NAME, "name the agent's folder by lower-case letters, digits and -")
 
 
+def host_name(agent: Agent) -> str:
+    """The agent's name, or where it is none for a host (RFC 1123, section 2.1), its beginning and a digest.
+
+    At most 52 characters: of a StatefulSet's name, a label with eleven more is made.
+    """
+    if _HOST.fullmatch(agent.name):
+        return agent.name
+    return f"{agent.name[:43].rstrip('-')}-{hashlib.sha256(agent.name.encode()).hexdigest()[:8]}"
+
+
 def image(agent: Agent) -> str:
     """What the image is called: `deploy.docker.image`, or `a2a-claude/<agent>:<version>` with the card's version."""
     given = agent.config.deploy.docker.image
     if given is None:
         tag = _NOT_IN_TAGS.sub("-", agent.config.agent_card.version).lstrip("-.")[:128]
-        given = f"a2a-claude/{agent.name.strip('-')}:{tag or 'latest'}"
+        given = f"a2a-claude/{host_name(agent)}:{tag or 'latest'}"
     return operand("deploy.docker.image", given, IMAGE, "write [registry/]name[:tag][@digest]")
 
 

@@ -13,10 +13,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from a2a_claude.config.agent import Agent
-from a2a_claude.targets import Artifact, Unrenderable
+from a2a_claude.targets import Artifact, Unrenderable, container
 from a2a_claude.targets.config import render as render_config
 from a2a_claude.targets.kubernetes_network import policy
-from a2a_claude.targets.kubernetes_pod import Object, object_name, pod
+from a2a_claude.targets.kubernetes_pod import Object, pod
 from a2a_claude.targets.yaml_text import check, document
 
 _HEAD = (
@@ -62,12 +62,12 @@ def render_fleet(agents: Iterable[Agent]) -> list[Artifact]:
 
 def labels(agent: Agent) -> dict[str, str]:
     """What tells the pods of an agent from all others, and never changes: a StatefulSet's selector cannot."""
-    return {"app.kubernetes.io/name": "a2a-claude", "app.kubernetes.io/instance": object_name(agent)}
+    return {"app.kubernetes.io/name": "a2a-claude", "app.kubernetes.io/instance": container.host_name(agent)}
 
 
 def _object(agent: Agent, version: str, kind: str, **rest: Any) -> Object:
     metadata: Object = {
-        "name": rest.pop("name", object_name(agent)),
+        "name": rest.pop("name", container.host_name(agent)),
         "labels": {**labels(agent), "app.kubernetes.io/managed-by": "a2a-claude"},
     }
     if annotations := rest.pop("annotations", None):
@@ -95,7 +95,7 @@ def _compiled(agent: Agent) -> str:
 
 def _config_name(agent: Agent, text: str) -> str:
     """Changes with the config, so that pods are replaced when it does, and a rollback finds the old one."""
-    return f"{object_name(agent)}-config-{hashlib.sha256(text.encode()).hexdigest()[:10]}"
+    return f"{container.host_name(agent)}-config-{hashlib.sha256(text.encode()).hexdigest()[:10]}"
 
 
 def _config(agent: Agent, name: str, text: str) -> Object:
@@ -113,7 +113,7 @@ def _stateful_set(agent: Agent, config: str) -> Object:
     spec = {
         # An autoscaler decides how many there are.
         **({} if deploy.autoscale else {"replicas": deploy.replicas}),
-        "serviceName": object_name(agent),
+        "serviceName": container.host_name(agent),
         "podManagementPolicy": "Parallel",
         "selector": {"matchLabels": labels(agent)},
         "template": {"metadata": {"labels": labels(agent)}, "spec": pod(agent, config, labels(agent))},
@@ -160,7 +160,7 @@ def _autoscaler(agent: Agent) -> Object:
     assert scale is not None  # noqa: S101 - the caller looked
     target = {"type": "Utilization", "averageUtilization": scale.cpu_percent}
     spec = {
-        "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": object_name(agent)},
+        "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": container.host_name(agent)},
         "minReplicas": scale.min_replicas,
         "maxReplicas": scale.max_replicas,
         "metrics": [{"type": "Resource", "resource": {"name": "cpu", "target": target}}],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from typing import Any
 
@@ -13,17 +12,7 @@ _NOT_IN_KEYS = re.compile(r"[^A-Za-z0-9._-]+")
 # Requests that arrive while a pod's address is taken out of the Service are still answered.
 _LEAVING_SECONDS = 5
 
-# A StatefulSet's name and eleven characters more become a label of its pods, and those have at most 63.
-_NAME = re.compile(r"[a-z]([a-z0-9-]{0,50}[a-z0-9])?")
-
 Object = dict[str, Any]
-
-
-def object_name(agent: Agent) -> str:
-    """The agent's name, or where Kubernetes does not take it (RFC 1123, section 2.1), its beginning and a digest."""
-    if _NAME.fullmatch(agent.name):
-        return agent.name
-    return f"{agent.name[:43].rstrip('-')}-{hashlib.sha256(agent.name.encode()).hexdigest()[:8]}"
 
 
 def pod(agent: Agent, config: str, labels: dict[str, str]) -> Object:
@@ -80,7 +69,7 @@ def _container(agent: Agent) -> Object:
 
 
 def _variable(agent: Agent, name: str) -> Object:
-    key = {"name": f"{object_name(agent)}-env", "key": name, "optional": True}
+    key = {"name": f"{container.host_name(agent)}-env", "key": name, "optional": True}
     return {"name": name, "valueFrom": {"configMapKeyRef": key}}
 
 
@@ -106,7 +95,9 @@ def _volumes(agent: Agent, config: str) -> list[Object]:
         sources = [_secret(agent, each) for each in container.secrets(agent)]
         volumes.append({"name": "secrets", "projected": {"defaultMode": 0o400, "sources": sources}})
     if _files(agent):
-        volumes.append({"name": "files", "secret": {"secretName": f"{object_name(agent)}-files", "defaultMode": 0o400}})
+        volumes.append(
+            {"name": "files", "secret": {"secretName": f"{container.host_name(agent)}-files", "defaultMode": 0o400}}
+        )
     if claim:
         volumes.append({"name": "workspace", "persistentVolumeClaim": {"claimName": claim}})
     return volumes
@@ -117,7 +108,7 @@ def _secret(agent: Agent, name: str) -> Object:
     place = secret.kubernetes
     return {
         "secret": {
-            "name": place.name if place else f"{object_name(agent)}-secrets",
+            "name": place.name if place else f"{container.host_name(agent)}-secrets",
             "items": [{"key": (place.key if place else None) or name, "path": name}],
             **({"optional": True} if secret.optional else {}),
         }
