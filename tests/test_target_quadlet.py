@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable
+import subprocess
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -11,7 +13,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from a2a_claude.config.agent import Agent
-from a2a_claude.targets import Unrenderable
+from a2a_claude.targets import Unrenderable, container
 from a2a_claude.targets.quadlet import render
 from tests.containers import CARD, TEXT, TRAPS, full, plain
 from tests.support import make_agent
@@ -66,7 +68,7 @@ def secret(agent: str, name: str, uid: int) -> str:
 
 
 def health(agent: str) -> list[str]:
-    command = f'["CMD","a2a-claude","healthcheck","/etc/a2a-claude/{agent}/agent.json","--hostname","0.0.0.0"]'
+    command = f'["a2a-claude","healthcheck","/etc/a2a-claude/{agent}/agent.json","--hostname","0.0.0.0"]'
     return [
         *("--health-cmd", command, "--health-interval", "10s", "--health-on-failure", "kill"),
         *("--health-retries", "3", "--health-start-period", "30s", "--health-timeout", "5s"),
@@ -220,3 +222,73 @@ def test_what_cannot_be_expressed_is_refused_by_the_config_path(document: dict[s
     with pytest.raises(Unrenderable) as refusal:
         render(make_agent({"agentCard": CARD, **document}))
     assert (refusal.value.path, bool(refusal.value.hint)) == (path, True)
+
+
+# --- What podman makes of it ------------------------------------------------------------------------------------------
+
+# Podman wants / to be a mount, and the files of the host that an agent names to be there.
+_ENTER = """
+mount --bind "$0" "$0" && mount -t proc proc "$0/proc" && mount --rbind /sys "$0/sys" && mount --rbind /dev "$0/dev" &&
+mount -t tmpfs tmpfs "$0/srv" && mkdir "$0/srv/repo" && mkdir -p "$0/etc/a2a" && mount -t tmpfs tmpfs "$0/etc/a2a" &&
+touch "$0/etc/a2a/tls.crt" "$0/etc/a2a/tls.key" "$0/etc/a2a/ca.crt" "$0/etc/a2a/tokens" &&
+exec chroot "$0" env -i PATH=/usr/bin:/usr/sbin HOME=/root PODMAN_IGNORE_CGROUPSV1_WARNING=1 "$@"
+"""
+# What concerns the service around the container, not the container.
+_OF_THE_SERVICE = re.compile("-d|--replace|--rm|--(cidfile|sdnotify|cgroups)=.*")
+
+
+@pytest.fixture(scope="module", params=["plain", "full"])
+def made(request: pytest.FixtureRequest) -> Iterator[tuple[Agent, dict[str, Any]]]:
+    """An agent and its container, as podman made it of the words in ExecStart=, but did not start it."""
+    agent = plain() if request.param == "plain" else full()
+    root = root_with("/usr/bin/podman", "podman")
+    line = [word for word in command(read(files(agent)), agent.name)[2:] if not _OF_THE_SERVICE.fullmatch(word)]
+    image = line[-1]
+    with folder_in(root, {"secret": "x"}) as folder:
+        (root / folder[1:] / "files").mkdir()
+        subprocess.run(["tar", "-C", root / folder[1:] / "files", "-cf", root / folder[1:] / "tar", "."], check=True)
+
+        def podman(*words: str) -> str:
+            own = ("--root", f"{folder}/root", "--runroot", f"{folder}/run", "--storage-driver", "vfs")
+            program = ("podman", *own, "--network-config-dir", f"{folder}/networks", *words)
+            enter = ["unshare", "--mount", "sh", "-c", _ENTER, str(root), *program]
+            done = subprocess.run(enter, capture_output=True, text=True, check=False)
+            assert done.returncode == 0, done.stderr
+            return done.stdout
+
+        podman("import", "--change", 'CMD ["x"]', f"{folder}/tar", image)
+        podman("network", "create", "a2a-claude")
+        for name in agent.secrets:
+            podman("secret", "create", f"a2a-claude-{agent.name}-{name}", f"{folder}/secret")
+        podman("create", *line)
+        (found,) = json.loads(podman("inspect", f"a2a-claude-{agent.name}"))
+        yield agent, found
+
+
+def test_podman_confines_the_container_as_it_was_meant(made: tuple[Agent, dict[str, Any]]) -> None:
+    agent, found = made
+    config, host, uid = found["Config"], found["HostConfig"], agent.config.deploy.docker.uid
+    assert config["User"] == f"{uid}:{uid}"
+    assert (host["ReadonlyRootfs"], host["Privileged"], host["PidsLimit"]) == (True, False, 2048)
+    assert not found["EffectiveCaps"]
+    assert not found["BoundingCaps"]
+    assert host["SecurityOpt"] == ["no-new-privileges"]
+    assert config["StopTimeout"] == container.stop_seconds(agent)
+    assert config["Healthcheck"]["Test"] == ["CMD", *container.healthcheck(agent)]
+    assert {each["Name"]: (each["UID"], each["Mode"]) for each in config["Secrets"]} == {
+        f"a2a-claude-{agent.name}-{name}": (uid, 0o400) for name in agent.secrets
+    }
+    assert not any("KEY" in each or "TOKEN" in each for each in config["Env"])
+
+
+def test_podman_publishes_and_mounts_what_it_should(made: tuple[Agent, dict[str, Any]]) -> None:
+    agent, found = made
+    mounts = {each["Destination"]: (each["Source"].rsplit("/storage")[0], each["RW"]) for each in found["Mounts"]}
+    (port,) = found["HostConfig"]["PortBindings"]["3031/tcp"]
+    assert mounts["/var/lib/a2a-claude"][1] is True
+    if agent.name == "full":
+        assert (mounts["/work"], mounts["/etc/a2a/tokens"]) == (("/srv/repo", False), ("/etc/a2a/tokens", False))
+        assert (port["HostIp"], port["HostPort"]) == ("0.0.0.0", "80")
+    else:
+        assert mounts["/workspace"][1] is True
+        assert (port["HostIp"], port["HostPort"]) == ("127.0.0.1", "3031")

@@ -67,7 +67,8 @@ def _container(agent: Agent) -> str:
         files=[mount(*each, *each, read_only=True) for each in files],
         variables=[Quoted(each) for each in container.variables(agent)],
         secrets=[Quoted(each) for each in container.secrets(agent)],
-        health=Quoted(json.dumps(["CMD", *container.healthcheck(agent)], separators=(",", ":"))),
+        # Of an array that begins with "CMD", podman makes a single word.
+        health=Quoted(json.dumps(container.healthcheck(agent), separators=(",", ":"))),
         update=Quoted("local" if local else "registry") if deploy.auto_update else None,
         stop_seconds=container.stop_seconds(agent),
         stop_seconds_of_podman=container.stop_seconds(agent) + 10,
