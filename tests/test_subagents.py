@@ -20,7 +20,7 @@ from a2a_claude.claude.delegates import Answer
 from a2a_claude.claude.session import OptionsError
 from a2a_claude.config.model import SubAgentAuthOauth2ClientCredentials
 from a2a_claude.store import Store
-from a2a_claude.subagents import calls
+from a2a_claude.subagents import calls, conversations
 from a2a_claude.subagents.credentials import ClientCredentials
 from a2a_claude.subagents.delegation import KEY, MAX_DEPTH
 from a2a_claude.subagents.service import Delegation, SubAgents
@@ -34,9 +34,10 @@ TOKEN = "token-of-the-caller-0123456789"
 
 @contextlib.asynccontextmanager
 async def opened(
-    *agents: dict[str, Any], store: Store | None = None, card: dict[str, Any] | None = None, **options: Any
+    *agents: dict[str, Any], store: Store | None = None, session: dict[str, Any] | None = None, **options: Any
 ) -> AsyncIterator[SubAgents]:
-    document = {"subAgents": {"agents": list(agents), "options": options}, "agentCard": card or {"name": "Caller"}}
+    document: dict[str, Any] = {"agentCard": {"name": "Caller"}, "session": session or {}}
+    document["subAgents"] = {"agents": list(agents), "options": options}
     found = SubAgents(make_agent(document).config, store)
     await found.open()
     try:
@@ -186,6 +187,34 @@ async def test_the_conversation_with_a_remote_goes_on_per_context_also_after_a_r
         assert new == after == restarted
         assert len({first, other, new, bob}) == 4
     await store.close()
+
+
+@asynchronous
+async def test_a_conversation_begins_anew_when_the_session_of_claude_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [1_000_000]
+    monkeypatch.setattr(conversations, "_now", lambda: now[0])
+    store = await Store.open(":memory:")
+    with obedient() as (served, executor):
+        for _ in range(2):  # also after a restart
+            async with opened(remote(served.url), store=store, session={"ttl": 1000}) as agents:
+                for passed in (0, 999, 1):
+                    now[0] += passed
+                    await turn(agents).call("clerk__work", {"message": "x"})
+        first, second, third, fourth, fifth, sixth = (each["contextId"] for each in executor.seen)
+        assert first == second != third == fourth == fifth != sixth
+    await store.close()
+
+
+@asynchronous
+async def test_answers_of_long_ago_are_asked_for_again_instead_of_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conversations, "_MAX_KEPT", 100)
+    with obedient() as (served, _):
+        async with opened(remote(served.url)) as agents:
+            now = turn(agents)
+            for number in range(5):
+                await now.call("clerk__work", {"message": f"{number} {'x' * 50}"})
+            assert len(agents.conversations.open("ann", "c").calls) == 1
+            assert text(await now.call("task_result", {"task_id": "clerk-1"})).startswith("did 0 ")
 
 
 @asynchronous

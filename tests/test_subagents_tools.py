@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from a2a_claude.claude.delegates import SERVER
-from a2a_claude.subagents.http import is_loopback, reachable, shown
 from a2a_claude.subagents.tools import Target, catalogue
+from a2a_claude.subagents.urls import is_loopback, reachable, shown
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
@@ -28,7 +28,8 @@ CASES: list[tuple[str, dict[str, AgentCard | None], list[str]]] = [
     ("by the config's name and the skill's id", {"a": card("x", "y")}, ["a__x", "a__y"]),
     ("without skills", {"a": card(), "b": None}, ["a__message", "b__message"]),
     ("odd characters", {"a": card("code review/é")}, ["a__code_review__"]),
-    ("no id", {"a": card("")}, []),
+    ("no id", {"a": card("")}, ["a__message"]),
+    ("the same id twice", {"a": card("x", "y", "x")}, ["a__x", "a__y"]),
 ]
 
 

@@ -18,7 +18,8 @@ from a2a_claude.subagents.remote import Remote
 
 logger = logging.getLogger(__name__)
 
-FOLLOW_SECONDS: Final = 24 * 3600.0
+FOLLOW_SECONDS: Final = 3600.0
+"""A call whose turn is over is followed no longer than this, and only while its task has no id to ask for."""
 MAX_ANSWER: Final = 16 << 20
 """Bytes of an answer that are kept."""
 _MAX_ARTIFACTS: Final = 200
@@ -56,7 +57,8 @@ class Call:
         self.cut = False
         self.failure = ""
         self._answer: Message | None = None
-        self._tell, self._size = tell, 0
+        self.size = 0
+        self._tell, self._canceling, self._stopped = tell, False, False
         self._named = asyncio.Event()  # the remote has told the id
         self._following = asyncio.create_task(self._follow(message), name=f"call-{remote.name}")
 
@@ -80,10 +82,11 @@ class Call:
         self._tell = lambda _state, _text: None
 
     async def cancel(self) -> None:
-        """Cancels the remote task, as soon as it has a name, and stops following it. Raises nothing."""
+        """Cancels the remote task, as soon as it has a name, and stops following it; once. Raises nothing."""
+        if self._canceling or (self.rests and self.state not in WAITING):
+            return
+        self._canceling = True
         try:
-            if self.rests and self.state not in WAITING:
-                return
             if not self.task_id and not self.rests:
                 naming = asyncio.create_task(self._named.wait())
                 await asyncio.wait({naming, self._following}, timeout=_UNNAMED_SECONDS, return_when="FIRST_COMPLETED")
@@ -95,8 +98,24 @@ class Call:
         finally:
             self._following.cancel()
 
+    @property
+    def followed(self) -> bool:
+        """Whether what becomes of it is still heard."""
+        return not (self.rests or self._stopped)
+
+    @property
+    def settled(self) -> bool:
+        """Whether it rests, with something to tell."""
+        return self.rests and bool(self.ended or self.state in WAITING or self.failure)
+
+    @property
+    def ended(self) -> bool:
+        """Whether the answer is here, and final."""
+        return self._answer is not None or self.state in ENDED
+
     def stop(self) -> None:
         """Stops following it; the remote task goes on."""
+        self._stopped = True
         self._following.cancel()
 
     async def _follow(self, message: Message | None) -> None:
@@ -168,7 +187,7 @@ class Call:
         self._name(task.id, task.context_id)
         self._take_status(task.status)
         if task.artifacts:
-            self.artifacts, self._size, self.cut = {}, 0, False
+            self.artifacts, self.size, self.cut = {}, 0, False
             for artifact in task.artifacts:
                 self._take_artifact(artifact, append=False)
 
@@ -203,8 +222,8 @@ class Call:
             self.artifacts[artifact.artifact_id] = artifact
 
     def _fits(self, size: int) -> bool:
-        self._size += size
-        return self._size <= MAX_ANSWER
+        self.size += size
+        return self.size <= MAX_ANSWER
 
 
 def state_name(state: int) -> str:

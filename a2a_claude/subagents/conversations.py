@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
+import time
 from collections import OrderedDict
 from typing import Any, Final
 
@@ -21,6 +22,8 @@ _OWNER: Final = "a2a-subagents\x1f"
 _MAX_TASKS: Final = 50
 _MAX_CONVERSATIONS: Final = 1000
 _LONGEST_ID: Final = 512
+_MAX_KEPT: Final = 64 << 20
+"""Bytes of answers in memory."""
 
 
 class Conversation:
@@ -29,13 +32,14 @@ class Conversation:
     def __init__(self, stored: str = "") -> None:
         self.contexts: dict[str, str] = {}
         self._tasks: OrderedDict[str, tuple[str, str]] = OrderedDict()
-        self._count = 0
+        self._count, self.born = 0, _now()
         self.calls: dict[str, Call] = {}
         try:
             found = json.loads(stored or "{}")
             self.contexts = {str(name): str(each) for name, each in found.get("contexts", {}).items()}
             self._tasks.update({str(name): (str(each[0]), str(each[1])) for name, each in found.get("tasks", [])})
             self._count = int(found.get("count", 0))
+            self.born = int(found.get("born", self.born))
         except (ValueError, TypeError, AttributeError, IndexError, KeyError):
             logger.warning("What was remembered of a context's sub-agents cannot be read, and is forgotten")
 
@@ -72,6 +76,7 @@ class Conversation:
     def dump(self) -> str:
         """For the store."""
         kept: dict[str, Any] = {"contexts": self.contexts, "tasks": list(self._tasks.items()), "count": self._count}
+        kept["born"] = self.born
         return json.dumps(kept)
 
     @property
@@ -88,9 +93,11 @@ class Conversation:
 class Conversations:
     """The conversations of all contexts. Without a store they are forgotten at the end."""
 
-    def __init__(self, store: SessionStore | None) -> None:
-        self._store = store
+    def __init__(self, store: SessionStore | None, ttl: int) -> None:
+        """`ttl`: milliseconds after which a conversation begins anew, as Claude's own does; 0 never."""
+        self._store, self._ttl = store, ttl
         self._live: OrderedDict[tuple[str, str], Conversation] = OrderedDict()
+        self._kept: OrderedDict[Call, tuple[Conversation, str]] = OrderedDict()
 
     def open(self, owner: str, context_id: str) -> Conversation:
         """The conversation of a principal's context."""
@@ -99,11 +106,25 @@ class Conversations:
         if found is None:
             row = self._store.session(context_id, _OWNER + owner) if self._store is not None else None
             found = Conversation(row.session_id if row is not None else "")
+        if 0 < self._ttl <= _now() - found.born:
+            found.close()
+            found = Conversation()
         self._live[key] = found
-        for old in [each for each, kept in self._live.items() if not kept.runs][: -_MAX_CONVERSATIONS or None]:
-            if len(self._live) > _MAX_CONVERSATIONS and old != key:
-                self._live.pop(old).close()
+        while len(self._live) > _MAX_CONVERSATIONS:
+            old = next((each for each, kept in self._live.items() if not kept.runs and each != key), None)
+            if old is None:
+                break
+            self._live.pop(old).close()
         return found
+
+    def keep(self, conversation: Conversation, name: str, call: Call) -> None:
+        """Keeps the answer of a call that rests; those of long ago make room, and are asked for again when wanted."""
+        self._kept[call] = (conversation, name)
+        self._kept.move_to_end(call)
+        while sum(each.size for each in self._kept) > _MAX_KEPT and len(self._kept) > 1:
+            old, (holder, named) = self._kept.popitem(last=False)
+            if holder.calls.get(named) is old:
+                del holder.calls[named]
 
     async def save(self, owner: str, context_id: str) -> None:
         """Keeps what has become of it; a store that fails is told by the server's readiness."""
@@ -120,3 +141,8 @@ class Conversations:
         for each in self._live.values():
             each.close()
         self._live.clear()
+        self._kept.clear()
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000

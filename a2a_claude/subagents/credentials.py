@@ -20,6 +20,7 @@ from a2a_claude.config.model import (
     SubAgentAuthBearer,
     SubAgentAuthOauth2ClientCredentials,
 )
+from a2a_claude.subagents.urls import is_loopback
 
 logger = logging.getLogger(__name__)
 
@@ -89,7 +90,9 @@ class ClientCredentials(httpx.Auth):
     async def _ask(self) -> tuple[str, float]:
         """A new token, and for how many seconds it is valid."""
         try:
-            async with asyncio.timeout(TOKEN_SECONDS), httpx.AsyncClient(timeout=TOKEN_SECONDS) as http:
+            local = is_loopback(httpx.URL(self._settings.token_url).host)
+            client = httpx.AsyncClient(timeout=TOKEN_SECONDS, trust_env=not local)
+            async with asyncio.timeout(TOKEN_SECONDS), client as http:
                 status, answer = await self._post(http)
                 # Every server has to take HTTP Basic (section 2.3.1), and some take the body alone.
                 if status in (400, 401) and answer.get("error") == "invalid_client":

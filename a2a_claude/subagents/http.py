@@ -6,19 +6,19 @@ not name (server-side request forgery, OWASP API7:2023).
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import AsyncIterator
 from typing import Any, Final, cast
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
 import httpx
 
 from a2a_claude import __version__
 from a2a_claude.config.model import SubAgent
 from a2a_claude.subagents.credentials import auth
+from a2a_claude.subagents.urls import is_loopback
 
 CONNECT_SECONDS: Final = 10.0
-MAX_RESPONSE: Final = 64 << 20
+MAX_RESPONSE: Final = 32 << 20
 """Bytes of one response, or of all events of one stream."""
 
 
@@ -39,7 +39,7 @@ def client(agent: SubAgent) -> httpx.AsyncClient:
     hosts = {each.hostname or "" for each in own}
 
     async def stay(request: httpx.Request) -> None:
-        host = request.url.host
+        host = request.url.raw_host.decode("ascii")
         if host not in hosts and not (is_loopback(host) and any(map(is_loopback, hosts))):
             raise OtherHost(
                 f"its card leads to another host ({host[:100]}): if that is right, "
@@ -61,37 +61,12 @@ def client(agent: SubAgent) -> httpx.AsyncClient:
             "Accept-Encoding": "identity",
             "User-Agent": f"a2a-claude/{__version__}",
         },
+        # Calls that hang must not stand in the way of others; how many there are is bounded elsewhere.
+        limits=httpx.Limits(max_connections=None, max_keepalive_connections=10),
         event_hooks={"request": [stay], "response": [bound]},
         # Its own host is never reached through a proxy.
         trust_env=not all(map(is_loopback, hosts)),
     )
-
-
-def reachable(advertised: str, card_url: str) -> str:
-    """Where to send what a card wants at `advertised`.
-
-    A loopback address on the card of an agent elsewhere is the default of many servers and never meant for its callers:
-    its path is taken, on the host that the card came from.
-    """
-    there, card = urlsplit(advertised), urlsplit(card_url)
-    local = is_loopback(there.hostname or "") or there.hostname in ("0.0.0.0", "::")  # noqa: S104 (no socket is bound)
-    if local and not is_loopback(card.hostname or ""):
-        return urlunsplit((card.scheme, card.netloc, there.path, there.query, ""))
-    return advertised
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a host is this one, by its name or address."""
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
-def shown(url: str) -> str:
-    """A URL for logs and messages: user information, query and fragment may hold secrets."""
-    parts = urlsplit(url)
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
 class _Bounded(httpx.AsyncByteStream):

@@ -15,7 +15,7 @@ from a2a_claude.claude.delegates import Answer, Progress, Tool
 from a2a_claude.claude.session import SessionStore
 from a2a_claude.config.model import Config
 from a2a_claude.subagents import answers
-from a2a_claude.subagents.calls import WAITING, Call
+from a2a_claude.subagents.calls import Call
 from a2a_claude.subagents.checks import checked
 from a2a_claude.subagents.conversations import Conversation, Conversations
 from a2a_claude.subagents.delegation import Identity, path_of
@@ -48,7 +48,7 @@ class SubAgents:
         self.budget = options.sync_budget_ms / 1000 or None
         self.me = Identity(str(uuid.uuid4()), config.agent_card.name)
         self._by_context = config.session.reuse_by_context
-        self.conversations = Conversations(store if self._by_context else None)
+        self.conversations = Conversations(store if self._by_context else None, config.session.ttl)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._listed: tuple[list[Tool], dict[str, Target]] = ([], {})
         self._cards: list[Any] = []
@@ -153,8 +153,10 @@ class Delegation:
         canceling = []
         for call in self._begun:
             call.hush()
-            if cancel and (not call.rests or call.state in WAITING):
+            if cancel:
                 canceling.append(self._agents.spawn(call.cancel()))
+            elif call.task_id:  # it can be asked for
+                call.stop()
         if canceling:
             await asyncio.wait(canceling, timeout=_END_SECONDS)
 
@@ -195,13 +197,16 @@ class Delegation:
 
     async def _wait(self, conversation: Conversation, call: Call, name: str, offset: int = 0) -> Answer:
         try:
-            rests = await call.wait(self._agents.budget)
+            await call.wait(self._agents.budget)
         except asyncio.CancelledError:
             self._agents.spawn(call.cancel())
             raise
         if conversation.note(name, call):
             await self._agents.conversations.save(*self._key)
-        return answers.answer(call, name, self._agents.mode, offset) if rests else answers.running(call, name)
+        if not call.settled:
+            return answers.running(call, name)
+        self._agents.conversations.keep(conversation, name, call)
+        return answers.answer(call, name, self._agents.mode, offset)
 
     # Tasks that are there already
 
@@ -221,12 +226,12 @@ class Delegation:
         return await self._wait(conversation, call, name, offset if isinstance(offset, int) and offset > 0 else 0)
 
     def _known(self, conversation: Conversation, name: str) -> Call | None:
-        """The call of a task. One of before a restart, or that waited for input, is asked for again."""
+        """The call of a task. One that nobody follows, of an earlier turn for example, is asked for again."""
         found = conversation.find(name)
         if found is None:
             return None
         call = conversation.calls.get(name)
-        if call is None or (call.rests and call.task_id and (call.failure or call.state in WAITING)):
+        if call is None or (not call.followed and call.task_id and not call.ended):
             remote = self._agents.remotes.get(found[0])
             if remote is None or not found[1]:
                 return call

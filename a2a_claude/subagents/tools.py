@@ -57,8 +57,11 @@ def catalogue(cards: Mapping[str, AgentCard | None]) -> tuple[list[Tool], dict[s
     """
     wanted: list[tuple[str, Target, str]] = []
     for name, card in cards.items():
-        skills = list(card.skills[:_MAX_SKILLS]) if card else []
-        wanted += [(f"{name}__{each.id}", Target(name, each.id), _about(card, each)) for each in skills if each.id]
+        skills: dict[str, AgentSkill] = {}
+        for each in card.skills[:_MAX_SKILLS] if card else ():
+            skills.setdefault(each.id, each)
+        skills.pop("", None)
+        wanted += [(f"{name}__{skill}", Target(name, skill), _about(card, each)) for skill, each in skills.items()]
         if not skills:
             wanted.append((f"{name}__{MESSAGE}", Target(name), _unknown(name, card)))
     names = _names([(text, f"{target.remote}\0{target.skill}") for text, target, _ in wanted])
