@@ -134,6 +134,26 @@ async def test_a_remote_that_comes_back_has_its_tools_in_the_process_that_runs(t
 
 
 @asynchronous
+async def test_a_call_that_takes_long_is_a_task_and_a_remote_that_dies_is_an_error_for_claude(tmp_path: Path) -> None:
+    with obedient() as (served, executor), bare() as front:
+        front.serve_card(card(front.url, ("JSONRPC", "1.0")))
+        front.answers["POST", "/a2a/jsonrpc"] = lambda _handler: None
+        async with calling(tmp_path, front.url) as agent:
+            [result] = await agent.turn(HELLO)
+            assert result.startswith("The agent clerk could not be asked: the connection broke")
+            front.serve_card(card(served.url, ("JSONRPC", "1.0")))
+            await agent.agents.remotes["clerk"].probe()
+            agent.agents.budget = 0.1
+            [result] = await agent.turn((HELLO[0], {"message": "hang"}))
+            assert "The task clerk-2 of the agent clerk" in result
+            executor.gone_on.set()
+            agent.agents.budget = None
+            assert await agent.turn((f"{PREFIX}task_result", {"task_id": "clerk-2"})) == [
+                "[{'type': 'text', 'text': 'at last'}]"
+            ]
+
+
+@asynchronous
 async def test_a_call_that_is_interrupted_is_cancelled_at_the_remote(tmp_path: Path) -> None:
     with obedient() as (served, executor):
         async with calling(tmp_path, served.url) as agent:

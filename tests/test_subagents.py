@@ -223,11 +223,12 @@ async def test_calls_run_side_by_side_and_one_that_takes_long_becomes_a_task() -
         async with opened(remote(served.url), syncBudgetMs=300) as agents:
             told: list[Any] = []
             now = turn(agents, told=told)
-            slow, quick = await asyncio.gather(
-                now.call("clerk__work", {"message": "hang"}), now.call("clerk__work", {"message": "quick"})
-            )
-            assert text(quick) == "did quick"
-            assert "The task clerk-1 of the agent clerk is working and goes on. It says: thinking" in text(slow)
+            slow = asyncio.create_task(now.call("clerk__work", {"message": "hang"}))
+            await reached(executor.begun)
+            agents.budget = None
+            assert text(await now.call("clerk__work", {"message": "quick"})) == "did quick"
+            assert "The task clerk-1 of the agent clerk is working and goes on. It says: thinking" in text(await slow)
+            agents.budget = 0.3
             assert "is working and goes on" in text(await now.call("task_status", {"task_id": "clerk-1"}))
             assert "goes on" in text(await now.call("task_result", {"task_id": "clerk-1"}))
             await now.end(cancel=False)

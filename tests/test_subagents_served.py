@@ -6,6 +6,7 @@ import contextlib
 import json
 import re
 import time
+import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +20,8 @@ from tests.fake_anthropic_api import FakeAPI, directive
 from tests.remote_agents import Bare, Obedient, bare, card, obedient
 from tests.serving import PATIENCE, Served, environment, serving
 
-TOKENS = {"ENGINEER": "token-for-the-engineer-0123456789", "REVIEWER": "token-for-the-reviewer-0123456789"}
+# New ones each time: other runs on this machine have theirs in their processes.
+TOKENS = {each: f"token-for-the-{each.lower()}-{uuid.uuid4()}" for each in ("ENGINEER", "REVIEWER")}
 V1 = {"Content-Type": "application/json", "A2A-Version": "1.0"}
 ENGINEER, REVIEWER = ({**V1, "Authorization": f"Bearer {each}"} for each in TOKENS.values())
 AUTH = {"auth": {"bearer": {"tokensVariable": "TOKENS"}}}
@@ -85,7 +87,7 @@ def team(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Team]:
                 folder,
                 "engineer",
                 api,
-                subAgents={"agents": remotes, "options": {"probeTimeoutMs": 2000}},
+                subAgents={"agents": remotes},
                 claude={"disallowedTools": ["mcp__a2a-subagents__task_cancel"]},
             )
         )
