@@ -532,6 +532,11 @@ FAULTS: list[tuple[str, Any, str]] = [
     ),
     ("packed", plain(200, b"x", Content_Encoding="br"), "it sent a compressed answer"),
     ("endless", endless, "it sent more than"),
+    (
+        "NaN",
+        plain(200, b'{"result": {"message": {"messageId": "m", "role": "ROLE_AGENT", "parts": [{"data": NaN}]}}}'),
+        "What the agent clerk has answered is not JSON",
+    ),
     ("nothing", plain(200, b'{"jsonrpc": "2.0", "id": 1, "result": {}}'), "it answered without a task or a message"),
 ]
 

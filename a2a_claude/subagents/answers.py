@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from typing import Any, Final, Literal
 
 from a2a.types.a2a_pb2 import Message, Part, Task, TaskState, TaskStatus
-from google.protobuf.json_format import MessageToDict
+from google.protobuf.json_format import MessageToDict, SerializeToJsonError
 
 from a2a_claude.claude.content import plain
 from a2a_claude.claude.delegates import Answer
@@ -38,6 +38,13 @@ def error(text: str) -> Answer:
 
 def answer(call: Call, name: str, mode: Mode, offset: int = 0) -> Answer:
     """What a call that rests has come to. `name` is the task's for Claude; `offset` goes on in a long text."""
+    try:
+        return _answer(call, name, mode, offset)
+    except (SerializeToJsonError, ValueError):  # protobuf takes NaN, JSON does not
+        return error(f"What the agent {call.remote.name} has answered is not JSON. Its task is {name}.")
+
+
+def _answer(call: Call, name: str, mode: Mode, offset: int) -> Answer:
     agent = call.remote.name
     if call.failure:
         known = f" Its task is {name}." if call.task_id else ""
@@ -104,7 +111,7 @@ def _shown(call: Call, name: str, mode: Mode) -> tuple[str, tuple[Part, ...]]:
         files = files[:_MAX_FILES]
     match mode:
         case "artifact":
-            return (_text(parts) or "(The agent has answered without a text.)") + left, files
+            return _text(parts) + left, files
         case "compact":
             text = _text(parts)
             return (text if len(text) <= _COMPACT else text[: _COMPACT - 2] + " …") + left, ()
@@ -180,7 +187,7 @@ def _part(part: Part) -> dict[str, Any]:
 def _cut(found: tuple[str, tuple[Part, ...]], name: str, offset: int, failed: bool) -> Answer:
     text, files = found
     end = offset + MAX_TEXT
-    piece = text[offset:end] or "(There is nothing more.)"
+    piece = text[offset:end] or ("(There is nothing more.)" if offset else "(The agent has answered without a text.)")
     if end < len(text):
         piece += f'\n\n[{end} of {len(text)} characters. task_result with task_id "{name}" and offset {end} goes on.]'
     return Answer((Part(text=piece), *(files if offset == 0 else ())), failed)

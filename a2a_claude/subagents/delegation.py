@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from a2a.types.a2a_pb2 import Message
 from a2a.utils.errors import InvalidParamsError
-from google.protobuf.json_format import MessageToDict
+from google.protobuf.json_format import MessageToDict, SerializeToJsonError
 
 KEY: Final = "urn:x-a2a:delegation"
 MAX_DEPTH: Final = 8
@@ -65,7 +65,10 @@ class Path:
 
 def path_of(message: Message) -> Path:
     """The path of a message; what is not readable counts as none, since anybody may send it."""
-    found = MessageToDict(message.metadata).get(KEY)
+    try:
+        found = MessageToDict(message.metadata).get(KEY)
+    except (SerializeToJsonError, ValueError):  # protobuf takes NaN, JSON does not
+        found = None
     if not isinstance(found, Mapping):
         return Path()
     listed, depth = found.get("path"), found.get("depth")
