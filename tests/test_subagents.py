@@ -498,7 +498,9 @@ async def test_credentials_go_to_the_hosts_of_the_config_alone() -> None:
 
 
 def dies(handler: Any) -> None:
-    """Half an event stream."""
+    """Half an event stream, and nothing afterwards."""
+    if b"Stream" not in handler.body:
+        return
     handler.send_response(200)
     handler.send_header("Content-Type", "text/event-stream")
     handler.end_headers()
@@ -568,6 +570,36 @@ async def test_a_remote_that_hangs_costs_the_budget_and_no_more(monkeypatch: pyt
             assert "has not answered yet and goes on" in text(await now.call("clerk__work", {"message": "x"}))
             assert "has not answered yet" in text(await now.call("task_status", {"task_id": "clerk-1"}))
             await now.end(cancel=True)
+
+
+@asynchronous
+async def test_a_task_whose_id_came_late_can_be_asked_for_in_a_later_turn() -> None:
+    with obedient() as (served, executor):
+        async with opened(remote(served.url)) as agents:
+            agents.budget = 1e-6
+            now = turn(agents)
+            assert "has not answered yet" in text(await now.call("clerk__work", {"message": "hang"}))
+            await reached(executor.begun)
+            while "is working" not in text(await now.call("task_status", {"task_id": "clerk-1"})):
+                await asyncio.sleep(0.01)
+            await now.end(cancel=False)
+            executor.gone_on.set()
+            agents.budget = None
+            assert text(await turn(agents).call("task_result", {"task_id": "clerk-1"})) == "at last"
+
+
+@asynchronous
+async def test_a_task_that_the_remote_has_forgotten_is_told() -> None:
+    with obedient() as (served, _), bare() as front:
+        front.serve_card(card(served.url, V1))
+        async with opened(remote(front.url)) as agents:
+            await turn(agents).call("clerk__work", {"message": "ask"})
+            with obedient() as (another, _):
+                front.serve_card(card(another.url, V1))
+                await agents.remotes["clerk"].probe()
+                answer = await turn(agents).call("task_result", {"task_id": "clerk-1"})
+                assert re.search("it refused: Task .* not found", text(answer))
+                assert "still run" not in text(answer)
 
 
 @asynchronous

@@ -157,7 +157,9 @@ class Call:
                 failed = 0
             except RemoteError as error:
                 failed += 1
-                if failed >= _TRIES or not (error.lost or self.remote.problem):
+                if not (error.lost or self.remote.problem):
+                    raise
+                if failed >= _TRIES:
                     raise RemoteError(f"{error}; its task may still run there") from error
 
     def _resting(self) -> bool:

@@ -131,7 +131,7 @@ class Delegation:
     ) -> None:
         """`metadata` goes along with each message; `key` is the principal and the context."""
         self._agents, self._metadata, self._key, self._progress = agents, metadata, key, progress
-        self._begun: list[Call] = []
+        self._begun: list[tuple[str, Call]] = []
         self._ended = False
 
     async def call(self, tool: str, arguments: Mapping[str, Any]) -> Answer:
@@ -150,13 +150,16 @@ class Delegation:
     async def end(self, *, cancel: bool) -> None:
         """See `Delegation.end` in Claude's room."""
         self._ended = True
-        canceling = []
-        for call in self._begun:
+        conversation, news, canceling = self._agents.conversations.open(*self._key), False, []
+        for name, call in self._begun:
             call.hush()
+            news |= conversation.note(name, call)
             if cancel:
                 canceling.append(self._agents.spawn(call.cancel()))
             elif call.task_id:  # it can be asked for
                 call.stop()
+        if news:
+            await self._agents.conversations.save(*self._key)
         if canceling:
             await asyncio.wait(canceling, timeout=_END_SECONDS)
 
@@ -179,18 +182,15 @@ class Delegation:
             message.task_id = found[1]
         elif not arguments.get("new_conversation") and not self._talks(conversation, target.remote):
             message.context_id = conversation.contexts.get(target.remote, "")
-        call = self._began(Call(self._agents.remotes[target.remote], message, self._tell(tool)))
+        call = Call(self._agents.remotes[target.remote], message, self._tell(tool))
         name = conversation.go_on(name, call) if name else conversation.begin(call)
+        self._begun.append((name, call))
         return await self._wait(conversation, call, name)
 
     def _talks(self, conversation: Conversation, remote: str) -> bool:
         """Whether a call of the conversation with a remote runs: a second one beside it has a conversation of its own,
         where it need not wait for the first."""
         return any(each.remote.name == remote and not each.rests for each in conversation.calls.values())
-
-    def _began(self, call: Call) -> Call:
-        self._begun.append(call)
-        return call
 
     def _tell(self, tool: str) -> Any:
         return lambda state, text: self._progress(tool, state, text)
@@ -232,9 +232,9 @@ class Delegation:
             return None
         call = conversation.calls.get(name)
         if call is None or (not call.followed and call.task_id and not call.ended):
-            remote = self._agents.remotes.get(found[0])
-            if remote is None or not found[1]:
+            remote, task_id = self._agents.remotes.get(found[0]), call.task_id if call is not None else found[1]
+            if remote is None or not task_id:
                 return call
-            call = Call(remote, None, self._tell(RESULT), task_id=found[1])
+            call = Call(remote, None, self._tell(RESULT), task_id=task_id)
             conversation.go_on(name, call)
         return call
