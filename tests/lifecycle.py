@@ -28,6 +28,7 @@ from a2a.types.a2a_pb2 import (
     TaskStatus,
     TaskStatusUpdateEvent,
 )
+from google.protobuf.json_format import ParseDict
 
 from a2a_claude.a2a.auth import Principal
 from a2a_claude.a2a.lifecycle import Lifecycle
@@ -89,6 +90,16 @@ class Caller:
         """SendMessage: the Task of the answer."""
         answer: dict[str, Any] = (await self.send(text, **options))["task"]
         return answer
+
+    async def answer(self, task_id: str, *answers: Any, text: str = "") -> dict[str, Any]:
+        """SendMessage with answers to what a task asks, and a text: the Task."""
+        parts: list[dict[str, Any]] = [{"data": {"approvals": list(answers)}}] if answers else []
+        if text:
+            parts.append({"text": text})
+        message = {"messageId": "answer", "role": "ROLE_USER", "taskId": task_id, "parts": parts}
+        params = ParseDict({"message": message}, SendMessageRequest())
+        answered: dict[str, Any] = read((await self.lifecycle.send(params, self.context)).wrapped)["task"]
+        return answered
 
     async def get(self, task_id: str, **options: Any) -> dict[str, Any]:
         """GetTask."""

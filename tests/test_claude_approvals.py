@@ -9,13 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from a2a.types.a2a_pb2 import SendMessageRequest
 from a2a.utils.errors import InvalidParamsError, UnsupportedOperationError
-from google.protobuf.json_format import ParseDict
 
 from a2a_claude.a2a.lifecycle import Lifecycle
 from tests.fake_anthropic_api import FakeAPI, directive
-from tests.lifecycle import Caller, asynchronous, read, state, texts
+from tests.lifecycle import Caller, asynchronous, state, texts
 from tests.test_claude_end_to_end import bash, served
 
 ASK: dict[str, Any] = {"permissionMode": "default", "approvals": "inputRequired", "allowedTools": []}
@@ -54,18 +52,9 @@ class Asked:
         assert state(task) == "input-required", task
         return task
 
-    async def answer(
-        self, task: dict[str, Any], *answers: dict[str, Any], text: str = "", caller: Caller | None = None
-    ) -> dict[str, Any]:
+    async def answer(self, task: dict[str, Any], *answers: dict[str, Any], text: str = "") -> dict[str, Any]:
         """The task at its next pause, or its end."""
-        parts: list[dict[str, Any]] = [{"data": {"approvals": list(answers)}}] if answers else []
-        if text:
-            parts.append({"text": text})
-        message = {"messageId": "answer", "role": "ROLE_USER", "taskId": task["id"], "parts": parts}
-        params = ParseDict({"message": message}, SendMessageRequest())
-        who = caller or self.caller
-        answered: dict[str, Any] = read((await self.lifecycle.send(params, who.context)).wrapped)["task"]
-        return answered
+        return await self.caller.answer(task["id"], *answers, text=text)
 
     def tool_results(self) -> str:
         """What the model was told of its tools last."""

@@ -51,15 +51,8 @@ class Asked:
         """What the CLI was answered."""
         return [each["response"] for each in self.room.sessions.transport.answers]
 
-    async def answer(self, task: dict[str, Any], *answers: Any, text: str = "", who: str = "alice") -> dict[str, Any]:
-        parts: list[dict[str, Any]] = [{"data": {"approvals": list(answers)}}] if answers else []
-        if text:
-            parts.append({"text": text})
-        message = {"messageId": "answer", "role": "ROLE_USER", "taskId": task["id"], "parts": parts}
-        params = ParseDict({"message": message}, SendMessageRequest())
-        record = await self.room.lifecycle.send(params, Caller(self.room.lifecycle, who).context)
-        answered: dict[str, Any] = read(record.wrapped)["task"]
-        return answered
+    async def answer(self, task: dict[str, Any], *answers: Any, text: str = "") -> dict[str, Any]:
+        return await self.caller.answer(task["id"], *answers, text=text)
 
 
 @asynccontextmanager
@@ -100,7 +93,7 @@ async def test_what_decides_nothing() -> None:
             with pytest.raises(InvalidParamsError):
                 await asked.answer(task, text=text)
         with pytest.raises(TaskNotFoundError):
-            await asked.answer(task, {"id": one, "choice": "allow"}, who="bob")
+            await Caller(asked.room.lifecycle, "bob").answer(task["id"], {"id": one, "choice": "allow"})
         with pytest.raises(InvalidParamsError, match="by its taskId"):
             await asked.answer({"id": ""}, {"id": one, "choice": "allow"})
         assert (await asked.caller.get(task["id"]), asked.told) == (before, [])
