@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 from claude_agent_sdk import CanUseTool, ClaudeAgentOptions, PermissionResultAllow
 
+from a2a_claude.claude.capacity import byte_size
 from a2a_claude.claude.client import Client, Stderr
 from a2a_claude.claude.session import ClaudeStartFailed, LiveSession
-from a2a_claude.claude.sessions import Pool, byte_size
+from a2a_claude.claude.sessions import Pool
 from a2a_claude.config.model import Config
 from a2a_claude.store import Store
 from tests.fake_transport import Frame, ScriptedTransport, init, result

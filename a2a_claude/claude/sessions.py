@@ -1,30 +1,18 @@
-"""`Pool`: which context has which live process, and how many there are.
-
-A process that stays makes a follow-up cost a tenth of a first turn, and holds about 100 MiB. So each context keeps its
-own for a while, a few are kept at most, and the next new context finds one that has started already.
-"""
+"""`Pool`: which context has which session, what continues it, and whose turn it is. `capacity.py` has the processes."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import logging
-import re
 import time
 from collections.abc import AsyncIterator
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
-from claude_agent_sdk import (
-    CanUseTool,
-    PermissionMode,
-    PermissionResultAllow,
-    PermissionResultDeny,
-    ToolPermissionContext,
-)
+from claude_agent_sdk import PermissionMode
 
-from a2a_claude.claude.approval_policy import asks
-from a2a_claude.claude.budget import is_watched
-from a2a_claude.claude.client import CLOSE_SECONDS, Client
+from a2a_claude.claude.capacity import Capacity, Held, Key, Starter
+from a2a_claude.claude.client import Client
 from a2a_claude.claude.session import (
     Ask,
     Calls,
@@ -35,52 +23,12 @@ from a2a_claude.claude.session import (
     Received,
     SessionStore,
 )
-from a2a_claude.config.model import Config
 
 logger = logging.getLogger(__name__)
 
-Key = tuple[str, str, str]
-"""Owner, context and, when sessions are not reused, the task."""
 _NO_TRANSCRIPT: Final = "No conversation found"
 _SWEEP_SECONDS: Final = 1.0
-_BYTES: Final = {"": 1, "Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30}
-_LAST_SECONDS: Final = 0.5  # for what is cancelled at the end
 _COSTS_KEPT: Final = 10_000
-
-
-class Starter(Protocol):
-    """What starts processes; `Processes` does."""
-
-    config: Config
-
-    async def start(self, resume: str | None, ask: CanUseTool | None = None) -> Client: ...
-
-    def memory(self, client: Client) -> int: ...
-
-    def close(self) -> None: ...
-
-
-class _Asker:
-    """Whom a process asks for permission: the turn that has it, if any. Bound before the process knows its turn."""
-
-    def __init__(self) -> None:
-        self.ask: Ask | None = None
-
-    async def __call__(
-        self, tool: str, arguments: dict[str, Any], context: ToolPermissionContext
-    ) -> PermissionResultAllow | PermissionResultDeny:
-        if self.ask is None:
-            return PermissionResultDeny(message="Nobody can be asked.")
-        return await self.ask(tool, arguments, context)
-
-
-class _Held:
-    """A process of the pool. `last` is when it was used, `leased` whether a turn has it."""
-
-    def __init__(self, client: Client, asker: _Asker) -> None:
-        self.client, self.asker = client, asker
-        self.leased = False
-        self.last = time.monotonic()
 
 
 class _Place:
@@ -94,7 +42,7 @@ class _Place:
 class PooledSession:
     """A `LiveSession` of the pool."""
 
-    def __init__(self, pool: Pool, key: Key, held: _Held, stored: str | None, fell_back: FellBack | None) -> None:
+    def __init__(self, pool: Pool, key: Key, held: Held, stored: str | None, fell_back: FellBack | None) -> None:
         self._pool, self.key, self.held = pool, key, held
         self._stored = stored
         self.fell_back = fell_back
@@ -163,35 +111,29 @@ class Pool:
 
     def __init__(self, starter: Starter, store: SessionStore | None = None) -> None:
         """Without a `store` a context is forgotten with its process."""
-        self._starter, self._store = starter, store
+        self._store = store
         self._settings = starter.config.session
         self.title_prefix = self._settings.title_prefix
-        self._live: dict[Key, _Held] = {}  # least recently used first
-        self._spares: list[_Held] = []
+        self._capacity = Capacity(starter)
         self._places: dict[Key, _Place] = {}
-        self._starting = self._sparing = 0
-        self._starts = asyncio.Semaphore(self._settings.parallel_starts)
-        self._changed = asyncio.Condition()
-        self._tasks: set[asyncio.Task[Any]] = set()
-        self._closed = False
-        self._swept = self._taken = time.monotonic()
+        self._swept = time.monotonic()
         self._costs: dict[str, float] = {}
         self._sweeper: asyncio.Task[None] | None = None
 
     def open(self) -> None:
         """Starts the spares and the sweep; needs a running loop."""
         self._sweeper = asyncio.create_task(self._sweep(), name="claude-sweep")
-        self._refill()
+        self._capacity.refill(0)
 
     async def acquire(self, context_id: str, owner: str, task_id: str) -> LiveSession:
         """See `Sessions.acquire`."""
         key = (owner, context_id, "" if self._settings.reuse_by_context else task_id)
         await self._place(key)
-        obtaining = self._spawn(self._obtain(key))
+        obtaining = self._capacity.spawn(self._obtain(key))
         try:
             return await asyncio.shield(obtaining)
         except asyncio.CancelledError:
-            self._spawn(self._give_up(key, obtaining))
+            self._capacity.spawn(self._give_up(key, obtaining))
             raise
         except BaseException:
             self._unlock(key)
@@ -202,42 +144,18 @@ class Pool:
         assert isinstance(session, PooledSession)  # noqa: S101 - what `acquire` gave
         if session.released is None:
             session.ask = session.calls = None
-            session.released = self._spawn(self._release(session, healthy))
+            session.released = self._capacity.spawn(self._release(session, healthy))
         await asyncio.shield(session.released)
 
     async def shutdown(self, bound: float) -> None:
         """See `Sessions.shutdown`."""
-        self._closed = True
         if self._sweeper:
             self._sweeper.cancel()
-        everyone = [*self._live.values(), *self._spares]
-        patience = max(0.0, bound - CLOSE_SECONDS - 1)
-
-        async def end(held: _Held) -> None:
-            if held.leased and patience:
-                await held.client.interrupt(patience / 2)
-            await held.client.close(min(CLOSE_SECONDS, patience))
-
-        deadline = time.monotonic() + bound
-        ending = [asyncio.create_task(end(held)) for held in everyone]
-        if left := [*ending, *self._tasks]:
-            await asyncio.wait(left, timeout=max(0.0, bound - _LAST_SECONDS))
-            for task in left:
-                task.cancel()
-            await asyncio.wait(left, timeout=max(0.0, deadline - time.monotonic()))
-        self._live.clear()
-        self._spares.clear()
-        self._starter.close()
+        await self._capacity.close(bound)
 
     def stats(self) -> dict[str, int]:
-        """Processes by what they do: `busy`, `idle`, `spare`, `starting`."""
-        busy = sum(held.leased for held in self._live.values())
-        return {
-            "busy": busy,
-            "idle": len(self._live) - busy,
-            "spare": len(self._spares),
-            "starting": self._starting,
-        }
+        """See `Capacity.stats`."""
+        return self._capacity.stats()
 
     def cost_of(self, client: Client, resumed: str | None) -> float | None:
         """What the session had cost when the turn began: None when a server before this one spent it."""
@@ -253,18 +171,18 @@ class Pool:
     # Acquiring
 
     async def _obtain(self, key: Key) -> PooledSession:
-        if self._closed:
+        if self._capacity.closed:
             raise ClaudeStartFailed("the server is stopping")
         stored = await self._stored(key)
-        held = self._live.pop(key, None)
+        held = self._capacity.live.pop(key, None)
         if held is not None and (not held.client.usable or (stored is None and self._store is not None)):
-            await self._retire(held)
+            await self._capacity.retire(held)
             held = None
         fell_back = None
         if held is None:
             held, fell_back = await self._fresh(stored)
         held.leased = True
-        self._live[key] = held
+        self._capacity.live[key] = held
         return PooledSession(self, key, held, stored, fell_back)
 
     async def _stored(self, key: Key) -> str | None:
@@ -281,48 +199,16 @@ class Pool:
             return None
         return row.session_id
 
-    async def _fresh(self, stored: str | None) -> tuple[_Held, FellBack | None]:
+    async def _fresh(self, stored: str | None) -> tuple[Held, FellBack | None]:
         if stored is None:
-            while self._spares:
-                spare = self._spares.pop()
-                self._taken = time.monotonic()
-                if spare.client.usable:
-                    return spare, None
-                await self._retire(spare)
-            return await self._start(None), None
+            return await self._capacity.new(), None
         try:
-            return await self._start(stored), None
+            return await self._capacity.start(stored), None
         except ClaudeStartFailed as error:
             text = f"{error}\n{error.detail}"
             reason = "transcript_lost" if _NO_TRANSCRIPT in text else "resume_failed"
             logger.warning("Session %s cannot be continued (%s): a new one begins", stored, error)
         return (await self._fresh(None))[0], FellBack(stored, reason, text)
-
-    async def _start(self, resume: str | None) -> _Held:
-        await self._make_room()
-        asker = _Asker()
-        asked = asks(self._starter.config.claude)
-        try:
-            async with self._starts:
-                if self._closed:
-                    raise ClaudeStartFailed("the server is stopping")
-                return _Held(await self._starter.start(resume, asker if asked else None), asker)
-        finally:
-            self._starting -= 1
-            await self._tell()
-
-    async def _make_room(self) -> None:
-        """Waits until one more process may run; the spares and the least recently used idle ones make room."""
-        async with self._changed:
-            while len(self._live) + len(self._spares) + self._starting >= self._settings.max_live_clients:
-                idle = next((key for key, held in self._live.items() if not held.leased), None)
-                if self._spares:
-                    self._spawn(self._retire(self._spares.pop()))
-                elif idle is not None:
-                    self._spawn(self._retire(self._live.pop(idle)))
-                else:
-                    await self._changed.wait()
-            self._starting += 1
 
     async def _give_up(self, key: Key, obtaining: asyncio.Task[PooledSession]) -> None:
         """The caller of `acquire` was cancelled: what it would have got stays in the pool."""
@@ -345,14 +231,14 @@ class Pool:
             while len(self._costs) > _COSTS_KEPT:
                 del self._costs[next(iter(self._costs))]
         try:
-            if not healthy or not client.usable or self._closed or not self._settings.reuse_by_context:
-                self._live.pop(key, None)
-                await self._retire(held)
-            elif self._is_worn(client):
-                self._live.pop(key, None)
-                self._spawn(self._retire(held))
+            if not healthy or not client.usable or self._capacity.closed or not self._settings.reuse_by_context:
+                self._capacity.live.pop(key, None)
+                await self._capacity.retire(held)
+            elif self._capacity.is_worn(client):
+                self._capacity.live.pop(key, None)
+                self._capacity.spawn(self._capacity.retire(held))
             else:
-                self._live[key] = self._live.pop(key, held)  # now the most recently used
+                self._capacity.live[key] = self._capacity.live.pop(key, held)  # now the most recently used
                 held.last = time.monotonic()
             if client.session_id:
                 with contextlib.suppress(Exception):  # a store that fails is told by the server's readiness
@@ -360,22 +246,7 @@ class Pool:
         finally:
             held.leased = False
             self._unlock(key)
-            await self._tell()
-
-    def _is_worn(self, client: Client) -> bool:
-        settings = self._settings
-        claude = self._starter.config.claude
-        # The CLI's own bound is for all that its process spends.
-        spent = claude.max_budget_usd is not None and not is_watched(claude) and client.turns > 0
-        return (
-            spent
-            or client.turns >= settings.client_max_turns
-            or self._starter.memory(client) >= byte_size(settings.client_max_memory)
-        )
-
-    async def _retire(self, held: _Held) -> None:
-        await held.client.close()
-        await self._tell()
+            await self._capacity.tell()
 
     async def _place(self, key: Key) -> None:
         """Waits until no other turn has the context."""
@@ -397,66 +268,17 @@ class Pool:
         if place.users == 0:
             del self._places[key]
 
-    async def _tell(self) -> None:
-        async with self._changed:
-            self._changed.notify_all()
-
-    # In the background
-
-    def _refill(self) -> None:
-        total = len(self._live) + len(self._spares) + self._starting
-        if (
-            not self._closed
-            and len(self._spares) + self._sparing < self._settings.spare_clients
-            and total < self._settings.max_live_clients
-        ):
-            self._sparing += 1
-            self._spawn(self._add_spare())
-
-    async def _add_spare(self) -> None:
-        try:
-            held = await self._start(None)
-        except ClaudeError as error:
-            logger.warning("No process could be started ahead: %s", error)
-            return
-        finally:
-            self._sparing -= 1
-        if self._closed:
-            await self._retire(held)
-        else:
-            self._spares.append(held)
-
     async def _sweep(self) -> None:
         while True:
             await asyncio.sleep(_SWEEP_SECONDS)
+            self._capacity.retire_idle()
+            self._capacity.refill()
             now = time.monotonic()
-            for key, held in list(self._live.items()):
-                idle = now - held.last >= self._settings.client_idle_timeout / 1000
-                if not held.leased and (idle or not held.client.usable):
-                    del self._live[key]
-                    self._spawn(self._retire(held))
-            # Not at once: a start would take the processor from the turn that the spare was taken for.
-            if now - self._taken >= _SWEEP_SECONDS:
-                self._refill()
             interval = self._settings.cleanup_interval / 1000
             if self._store is not None and self._settings.ttl > 0 and 0 < interval <= now - self._swept:
                 self._swept = now
                 with contextlib.suppress(Exception):  # the store has logged it, and there is a next time
                     await self._store.delete_sessions_before(_now() - self._settings.ttl)
-
-    def _spawn(self, work: Any) -> asyncio.Task[Any]:
-        task: asyncio.Task[Any] = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
-
-
-def byte_size(text: str) -> int:
-    """`600Mi` in bytes."""
-    found = re.fullmatch(r"(\d+)([KMG]i)?", text)
-    if found is None:
-        raise ValueError(f"{text!r} is no size in bytes")
-    return int(found[1]) * _BYTES[found[2] or ""]
 
 
 def _now() -> int:
