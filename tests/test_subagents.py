@@ -164,6 +164,7 @@ async def test_each_version_and_binding_is_spoken_streaming_or_not(binding: str,
             assert "waits for an authorisation: Log in at example.com" in text(waits)
             first = executor.seen[0]["metadata"]
             assert first["skillId"] == "work"
+            assert first["traceId"] == "c"
             assert first[KEY]["depth"] == 1
             assert [each["name"] for each in first[KEY]["path"]] == ["Caller"]
 

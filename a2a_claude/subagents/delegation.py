@@ -21,6 +21,7 @@ KEY: Final = "urn:x-a2a:delegation"
 MAX_DEPTH: Final = 8
 """Agents before this one that a request may have come through."""
 _LONGEST_NAME: Final = 60
+_LONGEST_TRACE: Final = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +66,7 @@ class Path:
 
 def path_of(message: Message) -> Path:
     """The path of a message; what is not readable counts as none, since anybody may send it."""
-    try:
-        found = MessageToDict(message.metadata).get(KEY)
-    except (SerializeToJsonError, ValueError):  # protobuf takes NaN, JSON does not
-        found = None
+    found = _metadata(message).get(KEY)
     if not isinstance(found, Mapping):
         return Path()
     listed, depth = found.get("path"), found.get("depth")
@@ -79,3 +77,17 @@ def path_of(message: Message) -> Path:
     )
     counted = int(depth) if isinstance(depth, int | float) and 0 < depth < 1000 else 0
     return Path(agents, max(counted, len(agents)))
+
+
+def trace_of(message: Message) -> str:
+    """The id that joins the events of agents that call each other; empty when the message has none."""
+    found = _metadata(message).get("traceId")
+    return found if isinstance(found, str) and len(found) <= _LONGEST_TRACE else ""
+
+
+def _metadata(message: Message) -> Mapping[str, Any]:
+    try:
+        found: Mapping[str, Any] = MessageToDict(message.metadata)
+    except (SerializeToJsonError, ValueError):  # protobuf takes NaN, JSON does not
+        return {}
+    return found

@@ -18,7 +18,7 @@ from a2a_claude.subagents import answers
 from a2a_claude.subagents.calls import Call
 from a2a_claude.subagents.checks import checked
 from a2a_claude.subagents.conversations import Conversation, Conversations
-from a2a_claude.subagents.delegation import Identity, path_of
+from a2a_claude.subagents.delegation import Identity, path_of, trace_of
 from a2a_claude.subagents.remote import Remote
 from a2a_claude.subagents.tools import CANCEL, RESULT, STATUS, Target, catalogue
 
@@ -96,7 +96,8 @@ class SubAgents:
         metadata: Mapping[str, str] = {},
     ) -> Delegation:
         """See `Delegates.delegation`."""
-        along = {**metadata, **path_of(message).checked(self.me).metadata(self.me)}
+        path = path_of(message).checked(self.me)
+        along = {"traceId": trace_of(message) or context_id, **metadata, **path.metadata(self.me)}
         return Delegation(self, along, (owner, context_id if self._by_context else task_id), progress)
 
     def states(self) -> dict[tuple[str, ...], float]:
