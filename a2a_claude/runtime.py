@@ -9,16 +9,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
-from uuid import uuid4
 
 from a2a.server.agent_execution.agent_executor import AgentExecutor
 
 from a2a_claude import __version__
 from a2a_claude.a2a.app import App, make_app
+from a2a_claude.a2a.context_resource import BUILD, CONTEXT, Context, ContextBuild
 from a2a_claude.a2a.edge import make_edge
 from a2a_claude.a2a.health import HEALTH, METRICS, READY, Health, MetricsResource, Observation, Ready
 from a2a_claude.a2a.lifecycle import Lifecycle, Stats
@@ -35,6 +36,7 @@ from a2a_claude.store.codec import STATE_NAMES
 
 if TYPE_CHECKING:
     from a2a_claude.claude.content import Fetch
+    from a2a_claude.claude.context import ContextBuilder
     from a2a_claude.subagents.service import SubAgents
 
 logger = logging.getLogger(__name__)
@@ -71,6 +73,7 @@ class Runtime:
         self._stack = contextlib.AsyncExitStack()
         self._closing: list[tuple[Callable[[float], Awaitable[None]], float]] = []
         self._degraded: dict[str, Callable[[], str]] = {}
+        self._contexts: ContextBuilder | None = None
         self._app: App | None = None
         self._handler: Lifecycle | None = None
         self.stopping = False
@@ -132,6 +135,8 @@ class Runtime:
             await asyncio.wait_for(self._handler.drain(seconds), seconds + DRAIN_MARGIN)
         except TimeoutError:
             logger.error("Some turns did not end in time; what they did is recorded as failed at the next start")
+        if self._contexts is not None:
+            await self._contexts.close()  # whoever waits for a build is told
         await _emptied(self._app.streams)
         self._app.streams.close()
 
@@ -157,8 +162,11 @@ class Runtime:
         routes: dict[str, object] = {HEALTH: Health(name), READY: ready}
         if config.observability.metrics:
             routes[METRICS] = MetricsResource(self._metrics)
+        if self._contexts is not None:
+            most = config.server.limits.max_body_bytes
+            routes |= {CONTEXT: Context(self._contexts), BUILD: ContextBuild(self._contexts, most)}
         access = logger.debug if logger.isEnabledFor(logging.DEBUG) else None
-        observation = Observation(self._metrics, lambda: uuid4().hex, access)
+        observation = Observation(self._metrics, lambda: os.urandom(16).hex(), access)
         chain = [observation, *make_edge(agent.config.server, self._variables)]
         legacy = agent.config.server.legacy_protocol
         return make_app(agent, handler, middleware=chain, routes=routes, legacy=legacy, environment=self._variables)
@@ -178,7 +186,7 @@ class Runtime:
 
         try:
             delegates = await self._delegates(store, stack)
-            service = open_service(
+            service = await open_service(
                 agent.config,
                 self._state / "claude",
                 self._variables.get,
@@ -190,10 +198,12 @@ class Runtime:
                 spent=lambda usage: spent(usage.tokens, usage.cost),
                 known=lambda task_id: store.task(task_id) is not None,
                 delegates=delegates,
+                files=agent.files,
             )
         except OptionsError as error:
             raise StartError(str(error)) from error
-        self._closing.append((service.pool.shutdown, CLAUDE_SECONDS))
+        self._closing.append((service.close, CLAUDE_SECONDS))
+        self._contexts = service.contexts
         metrics.read("a2a_claude_processes", "Processes of Claude, by what they do.", service.stats, ("state",))
         if service.servers.used:
             states = service.servers.states

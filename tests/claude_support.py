@@ -39,6 +39,7 @@ def make_processes(
     hidden: Iterable[Path] = (),
     start_seconds: float = 45,
     delegates: Delegates | None = None,
+    files: Mapping[str, Path] | None = None,
 ) -> Processes:
     """Processes of an agent that works in `folder/workspace` and keeps its own things in `folder/state/claude`."""
     (folder / "workspace").mkdir(exist_ok=True)
@@ -57,7 +58,7 @@ def make_processes(
     }
     found = {"ANTHROPIC_API_KEY": KEY} if credentials is None else credentials
     config, own = make_agent(complete).config, folder / "state" / "claude"
-    return Processes(config, own, found.get, inherited, hidden, start_seconds, delegates)
+    return Processes(config, own, found.get, inherited, hidden, start_seconds, delegates, files)
 
 
 def make_pool(folder: Path, api: FakeAPI, store: SessionStore | None = None, **how: Any) -> Pool:

@@ -44,6 +44,7 @@ class Served:
         self.lines: list[dict[str, Any]] = []
         self.raw: list[str] = []
         self._listening = threading.Event()
+        self._more = threading.Condition()
         self.url = ""
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -51,7 +52,9 @@ class Served:
     def _read(self) -> None:
         assert self.process.stderr is not None
         for line in self.process.stderr:
-            self.raw.append(line)
+            with self._more:
+                self.raw.append(line)
+                self._more.notify_all()
             with contextlib.suppress(ValueError):
                 self.lines.append(json.loads(line))
             if found := re.search(r"listens on (https?://[^\s\"]+)", line):
@@ -64,6 +67,12 @@ class Served:
         assert self._listening.wait(PATIENCE), "".join(self.raw)
         assert self.url, "".join(self.raw)
         return self
+
+    def wait_for(self, text: str) -> None:
+        """Until a line of the log has `text` in it."""
+        with self._more:
+            found = self._more.wait_for(lambda: any(text in line for line in self.raw), PATIENCE)
+        assert found, "".join(self.raw)
 
     @property
     def port(self) -> int:

@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from a2a_claude.a2a.lifecycle import Lifecycle
@@ -26,6 +27,7 @@ from tests.fake_anthropic_api import FakeAPI, directive
 from tests.lifecycle import Caller, asynchronous, serving, state, texts
 from tests.mcp_tools import TOKEN
 from tests.support import make_agent
+from tests.test_claude_serve import claude
 
 PROGRAM = str(Path(__file__).with_name("mcp_tools.py"))
 
@@ -202,6 +204,18 @@ async def test_a_tool_that_is_listed_later_is_refused_too_and_hidden_from_the_ne
         await room.say(call("late", path=str(mark)), {"text": "done"})
         assert not mark.exists()
         assert room.tools == {"mcp__t__grow"}
+
+
+def test_a_server_tells_of_them_before_the_first_turn(tmp_path: Path) -> None:
+    session = {"spareClients": 0}  # so that no process is started ahead
+    with claude(tmp_path, mcp={"ends": stdio("fails")}, session=session) as (server, api):
+        server.wait_for("MCP server ends is not available")
+        ready = httpx.get(f"{server.url}/ready")
+        assert ready.status_code == 200
+        assert ready.json()["degraded"] == {"mcp": "1 of 1 servers are not available"}
+        metrics = httpx.get(f"{server.url}/metrics").text
+        assert 'a2a_claude_mcp_servers{name="ends",status="failed"} 1' in metrics
+        assert api.messages == []
 
 
 # Without the CLI

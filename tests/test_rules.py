@@ -79,7 +79,6 @@ CODES = {
     "reserved-name": "A2C504",
     "undeclared-marketplace": "A2C505",
     "unpinned-marketplace": "A2C506",
-    "memory-unread": "A2C507",
     "tool-conflict": "A2C508",
     "plan-writes": "A2C509",
     "mcp-unreachable": "A2C510",

@@ -23,6 +23,7 @@ from a2a_claude.claude.budget import is_watched
 from a2a_claude.claude.environment import Environment
 from a2a_claude.claude.mcp import disabled_tools, enabled, hooks, mcp_json, tool_name
 from a2a_claude.claude.session import OptionsError
+from a2a_claude.claude.workspace_files import is_inside
 from a2a_claude.config.model import (
     Claude,
     ClaudeAgent,
@@ -42,7 +43,9 @@ _RULE: Final = re.compile(r"[^\s,()]+(?:\((?P<inner>.*)\))?", re.DOTALL)
 class Start:
     """How one process starts: the session it resumes, the paths that its tools may not read, what listens to it.
 
-    `servers` are MCP servers in this process (`create_sdk_mcp_server`), by name.
+    `servers` are MCP servers in this process (`create_sdk_mcp_server`), by name. `additions` are for the system prompt,
+    `plugin` is the folder of one. A session that is not `kept` leaves no transcript; with `commands` a prompt that
+    begins with a slash is a command of the CLI: never one of a caller.
     """
 
     resume: str | None = None
@@ -50,6 +53,10 @@ class Start:
     stderr: Callable[[str], None] | None = None
     ask: CanUseTool | None = None
     servers: Mapping[str, McpSdkServerConfig] = field(default_factory=dict)
+    additions: tuple[str, ...] = ()
+    plugin: Path | None = None
+    kept: bool = True
+    commands: bool = False
 
 
 def options(config: Config, environment: Environment, folder: Path, start: Start = Start()) -> ClaudeAgentOptions:
@@ -63,13 +70,15 @@ def options(config: Config, environment: Environment, folder: Path, start: Start
     """
     claude = config.claude
     check(claude)
-    prompt, extra = _prompt(claude, folder)
+    prompt, extra = _prompt(claude, start.additions, folder)
     if enabled(config.mcp):
         # Beside `mcp_servers`, which the SDK writes into argv: the CLI takes the flag more than once.
         extra["mcp-config"] = str(_write(folder / "mcp.json", json.dumps(mcp_json(config.mcp))))
     if start.ask is not None:
         # The SDK tells this to a transport that it makes itself, and to no other.
         extra["permission-prompt-tool"] = "stdio"
+    if not start.kept:
+        extra["no-session-persistence"] = None
     schema = claude.output_format.schema if claude.output_format else None
     if schema is not None and len(json.dumps(schema)) > _MAX_ARGUMENT:
         raise OptionsError(f"claude.outputFormat.schema is longer than {_MAX_ARGUMENT >> 10} KiB")
@@ -96,12 +105,13 @@ def options(config: Config, environment: Environment, folder: Path, start: Start
         add_dirs=list(claude.additional_directories),
         agents={name: _agent(each) for name, each in claude.agents.items()} or None,
         skills=_skills(claude.skills),
+        plugins=[{"type": "local", "path": str(start.plugin)}] if start.plugin else [],
         mcp_servers=dict(start.servers),
         hooks=hooks(config.mcp) or None,
         strict_mcp_config=True,
         include_partial_messages=config.features.stream_artifact_chunks,
         max_buffer_size=MAX_LINE,
-        verbatim_prompts=True,
+        verbatim_prompts=not start.commands,
         resume=start.resume,
         stderr=start.stderr,
         can_use_tool=start.ask,
@@ -123,6 +133,8 @@ def check(claude: Claude, uid: int | None = None) -> None:
         raise OptionsError(f"claude.workingDirectory {folder} does not exist: create it, or set WORKSPACE_DIR")
     if not os.path.isdir(folder):
         raise OptionsError(f"claude.workingDirectory {folder} is not a folder")
+    if not is_inside(claude.context_file):
+        raise OptionsError(f"claude.contextFile {claude.context_file} is not a path inside the workspace")
     if claude.custom_system_prompt and claude.system_prompt_append:
         raise OptionsError("claude.customSystemPrompt and claude.systemPromptAppend exclude each other")
     if claude.permission_mode == "bypassPermissions":
@@ -135,9 +147,11 @@ def check(claude: Claude, uid: int | None = None) -> None:
         raise OptionsError(f"claude.executablePathOverride {executable} is not a program that can be run")
 
 
-def _prompt(claude: Claude, folder: Path) -> tuple[SystemPromptPreset | SystemPromptCustom, dict[str, str | None]]:
+def _prompt(
+    claude: Claude, additions: tuple[str, ...], folder: Path
+) -> tuple[SystemPromptPreset | SystemPromptCustom, dict[str, str | None]]:
     preset: SystemPromptPreset = {"type": "preset", "preset": "claude_code", "snapshot": False}
-    text = claude.custom_system_prompt or claude.system_prompt_append
+    text = "\n\n".join(filter(None, (claude.custom_system_prompt or claude.system_prompt_append, *additions)))
     if not text:
         return preset, {}
     if len(text.encode()) > _MAX_ARGUMENT:

@@ -19,10 +19,12 @@ from claude_agent_sdk import CanUseTool
 from claude_agent_sdk._cli_version import __cli_version__
 
 from a2a_claude.claude.client import START_SECONDS, Client, Stderr
+from a2a_claude.claude.context_file import pointer
 from a2a_claude.claude.delegate_server import DelegateServer
 from a2a_claude.claude.delegates import SERVER, Delegates
 from a2a_claude.claude.environment import Environment, Find, environment, server_seconds, write_shell_prefix
 from a2a_claude.claude.mcp_servers import Gate, Servers
+from a2a_claude.claude.memory import lay_out
 from a2a_claude.claude.options import Start, check, denials, options
 from a2a_claude.claude.supervisor import landlock
 from a2a_claude.claude.transport import SUPERVISOR, SupervisedTransport, anonymous_memory
@@ -48,10 +50,11 @@ class Processes:
         hidden: Iterable[Path] = (),
         start_seconds: float = START_SECONDS,
         delegates: Delegates | None = None,
+        files: Mapping[str, Path] | None = None,
     ) -> None:
         """What lies beside `folder` is the server's state, `hidden` are its credentials: the agent can open neither,
         where the kernel has Landlock and nothing speaks against it (then a warning says what). `delegates` are the
-        agents that it may call.
+        agents that it may call, `files` what the compiled agent ships (`Agent.files`).
 
         Raises:
             OptionsError: the config cannot be served.
@@ -74,6 +77,7 @@ class Processes:
         self.servers = Servers(config.mcp, self.environment.secrets)
         self._server_seconds = server_seconds(inherited)
         self._delegates = delegates
+        self._memory = lay_out(config, files or {}, folder)
         self._hidden = tuple(hidden)
         self._told: set[Path] = set()
 
@@ -84,18 +88,35 @@ class Processes:
             ClaudeStartFailed: it did not start.
             OptionsError: the workspace is gone.
         """
+        own = DelegateServer(self._delegates) if self._delegates is not None else None
+        servers = {SERVER: own.config} if own is not None else {}
+        return await self._launch(self.config, Start(resume=resume, ask=ask, servers=servers), own)
+
+    async def start_apart(self, config: Config, *, commands: bool = False) -> Client:
+        """A process by another config, in a session that leaves no transcript: without MCP servers and other agents.
+
+        `commands`: prompts may be commands of the CLI.
+
+        Raises:
+            ClaudeStartFailed: it did not start.
+        """
+        return await self._launch(replace(config, mcp={}), Start(kept=False, commands=commands))
+
+    async def _launch(self, config: Config, start: Start, delegates: DelegateServer | None = None) -> Client:
         stderr = Stderr()
         folder = self._folder / "run" / str(next(self._numbers))
         folder.mkdir(mode=0o700)
         try:
             hidden, denied = self.hidden()
-            own = DelegateServer(self._delegates) if self._delegates is not None else None
-            servers = {SERVER: own.config} if own is not None else {}
-            chosen = options(self.config, self.environment, folder, Start(resume, denied, stderr, ask, servers))
+            additions = tuple(filter(None, (self._memory.instructions, pointer(config.claude))))
+            plugin = self._memory.plugin
+            start = replace(start, denied=denied, stderr=stderr, additions=additions, plugin=plugin)
+            chosen = options(config, self.environment, folder, start)
             client = Client(chosen, SupervisedTransport(chosen, self.environment, hidden), stderr)
-            client.delegates = own
+            client.delegates = delegates
             await client.start(self._start_seconds)
-            self._guard(client, denied)
+            if config.mcp or delegates is not None:
+                self._guard(client, denied)
         finally:
             # The CLI has read them, and the agent has not run yet: it never sees what is in them.
             await asyncio.to_thread(_remove_secrets, folder)

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from a2a_claude.claude.content import Fetch
+from a2a_claude.claude.context import ContextBuilder
 from a2a_claude.claude.delegates import Delegates
 from a2a_claude.claude.environment import Find
 from a2a_claude.claude.executor import ClaudeExecutor, Spent
 from a2a_claude.claude.mcp_servers import Servers
+from a2a_claude.claude.plugins import check_plugins
 from a2a_claude.claude.processes import Processes, versions
-from a2a_claude.claude.session import SessionStore
+from a2a_claude.claude.session import ClaudeError, SessionStore
 from a2a_claude.claude.sessions import Pool
 from a2a_claude.config.model import Config
 from a2a_claude.observe.redaction import Redactor
@@ -23,19 +26,28 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """An executor, what its processes do (`stats`), its MCP servers, and the pool to shut down at the end."""
+    """An executor, what its processes do (`stats`), its MCP servers, and what it knows of its workspace."""
 
     executor: ClaudeExecutor
     pool: Pool
     servers: Servers
+    contexts: ContextBuilder
+    looking: asyncio.Task[None] | None = None
+    """Finds out about the MCP servers when no process is started ahead, which would."""
 
     @property
     def stats(self) -> Callable[[], dict[str, int]]:
         """Processes by what they do."""
         return self.pool.stats
 
+    async def close(self, bound: float) -> None:
+        """Ends every process within about `bound` seconds."""
+        if self.looking is not None:
+            self.looking.cancel()
+        await asyncio.gather(self.contexts.close(), self.pool.shutdown(bound))
 
-def open_service(
+
+async def open_service(
     config: Config,
     folder: Path,
     find: Find,
@@ -48,25 +60,43 @@ def open_service(
     spent: Spent | None = None,
     known: Callable[[str], bool] = lambda _: True,
     delegates: Delegates | None = None,
+    files: Mapping[str, Path] | None = None,
 ) -> Service:
-    """Needs a running loop. `folder` is the agent's own, `find` gives the values of variables, `hidden` are paths that
+    """`folder` is the agent's own, `find` gives the values of variables, `hidden` are paths that
     the agent may not read. Files of tasks that are not `known` any more are removed from the workspace. `delegates` are
-    the agents that it may call.
+    the agents that it may call, `files` what the compiled agent ships (`Agent.files`).
 
     Raises:
-        OptionsError: the config cannot be served.
+        OptionsError: the config cannot be served; a plugin that it enables does not load, for example.
     """
-    processes = Processes(config, folder, find, inherited, hidden, delegates=delegates)
+    processes = Processes(config, folder, find, inherited, hidden, delegates=delegates, files=files)
     own = processes.environment
     if not own.credentials:
         logger.warning("No credentials of Claude are set: ANTHROPIC_API_KEY, or others in claude.credentials")
     named = versions(config.claude)
     logger.info("Claude: %s", ", ".join(f"{name} {version}" for name, version in named.items()), extra=named)
+    redactor = Redactor([*secrets, *own.secrets])
+    await check_plugins(processes, redactor)
     pool = Pool(processes, store)
     pool.open()
-    redactor = Redactor([*secrets, *own.secrets])
     notes = folder / "tasks"
     executor = ClaudeExecutor(
         config, pool, redactor, fetch=fetch, spent=spent, notes=notes, known=known, delegates=delegates
     )
-    return Service(executor, pool, processes.servers)
+    looks = bool(processes.servers.used) and config.session.spare_clients == 0
+    looking = asyncio.create_task(_look(processes), name="mcp-look") if looks else None
+    return Service(executor, pool, processes.servers, ContextBuilder(processes, redactor, spent), looking)
+
+
+async def _look(processes: Processes) -> None:
+    """What a process would find of the MCP servers, told before somebody needs them."""
+    try:
+        client = await processes.start(None)
+    except ClaudeError as error:
+        logger.warning("The MCP servers could not be looked for: %s", error)
+        return
+    try:
+        if client.before_turn is not None:
+            await client.before_turn()
+    finally:
+        await client.close()

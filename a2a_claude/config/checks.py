@@ -93,14 +93,6 @@ def _plugins(view: View) -> Found:
                 yield warning("unpinned-marketplace", message, where, "add sha: <commit>, or ref: <tag>, to its source")
 
 
-def _memory(view: View) -> Found:
-    for key in ("instructions", "skills"):
-        used = view.get(str, "memory", key) or view.strings("memory", key)
-        if used and "project" not in view.strings("claude", "settingSources"):
-            message = f"memory.{key} is put into the workspace, but Claude does not read it there"
-            yield warning("memory-unread", message, view.key("memory", key), "add project to claude.settingSources")
-
-
 def _model(view: View) -> Found:
     for key in ("model", "fallbackModel"):
         model = view.get(str, "claude", key)
@@ -282,7 +274,6 @@ _RULES: tuple[Callable[[View], Found], ...] = (
     _mcp,
     _tools,
     _plugins,
-    _memory,
     _model,
     _exposure,
     _auth,

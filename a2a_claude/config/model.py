@@ -694,7 +694,7 @@ class Events:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Files put into the workspace for Claude; they need project in claude.settingSources to be read."""
+    """Instructions and skills that Claude has in every session, whatever the workspace holds."""
 
     instructions: str | None
     skills: tuple[str, ...]

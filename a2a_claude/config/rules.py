@@ -69,7 +69,6 @@ RULES = {
         (504, "reserved-name", "A reserved MCP server name"),
         (505, "undeclared-marketplace", "A plugin of an undeclared marketplace"),
         (506, "unpinned-marketplace", "A marketplace that is not pinned"),
-        (507, "memory-unread", "Memory that Claude does not read"),
         (508, "tool-conflict", "A tool both allowed and disallowed"),
         (509, "plan-writes", "Plan mode with tools that write"),
         (510, "mcp-unreachable", "An MCP server whose tools are not allowed"),

@@ -96,7 +96,7 @@ def _skill_folder(
     folder: Path, place: str, node: Node, limit: Path, files: dict[str, Path], diagnostics: list[Diagnostic]
 ) -> None:
     size = 0
-    for number, each in enumerate(_skill_files(folder)):
+    for number, each in enumerate(skill_files(folder)):
         if problem := _problem(each, limit, node.span) or _unshippable(each, node.span):
             diagnostics.append(problem)
             return
@@ -107,7 +107,7 @@ def _skill_folder(
         files[f"{place}/{each.relative_to(folder).as_posix()}"] = each
 
 
-def _skill_files(folder: Path) -> Iterator[Path]:
+def skill_files(folder: Path) -> Iterator[Path]:
     """Also links to folders, which are not followed."""
     yield folder / "SKILL.md"
     for name in _SKILL_FOLDERS:
