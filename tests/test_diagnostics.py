@@ -555,3 +555,12 @@ def test_sarif_names_every_file_by_a_uri(name: str, message: str) -> None:
     assert parts.scheme == ("file" if name.startswith("/") else "")
     assert unquote(parts.path) == name
     assert result["message"]["text"] == message
+
+
+def test_a_service_which_runs_in_the_root_folder_is_told_whole_paths(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "agent.json").write_text('{"server": {"prot": 1}}')
+    monkeypatch.chdir("/")
+    [problem] = [each for each in load_fleet([tmp_path / "agent.json"]).diagnostics if each.severity == "error"]
+    assert str(problem.span) == f"{tmp_path}/agent.json:1:13"

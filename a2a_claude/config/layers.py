@@ -44,9 +44,9 @@ class Files:
     placed: dict[Source, str] = field(default_factory=dict)
 
     def shown(self, path: Path) -> str:
-        """The path relative to where the command runs, when it is below."""
+        """The path relative to where the command runs, when it is below; a service runs in `/`, which says nothing."""
         relative = os.path.relpath(path, self.base)
-        return str(path) if relative.startswith("..") else relative
+        return str(path) if relative.startswith("..") or self.base == Path(self.base.anchor) else relative
 
     def get(self, path: Path) -> tuple[Node | None, list[Diagnostic]]:
         if path not in self.read:
