@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from a2a_claude.store import PushConfig, Session, Store, StoreError, TaskRow, changes
+from a2a_claude.store import PushConfig, Session, Store, StoreError, TaskRow, changes, schema
 from a2a_claude.store.retention import BATCH, GRACE
 from a2a_claude.store.rows import Filter
 from a2a_claude.store.schema import MIGRATIONS
@@ -77,6 +77,27 @@ async def test_a_file_of_a_newer_version_is_refused_and_left_alone(tmp_path: Pat
     connection = sqlite3.connect(path)
     assert connection.execute("SELECT name FROM sqlite_master").fetchall() == [("of_the_future",)]
     connection.close()
+
+
+@asynchronous
+async def test_a_file_of_an_older_version_is_brought_to_this_one_or_left_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "tasks.sqlite3"
+    store = await Store.open(path)
+    await store.set_session("c", "me", "s")
+    await store.close()
+    failing = (*MIGRATIONS, "ALTER TABLE sessions ADD COLUMN note TEXT;", "ALTER TABLE missing ADD COLUMN note TEXT;")
+    monkeypatch.setattr(schema, "MIGRATIONS", failing)
+    with pytest.raises(StoreError, match="missing"):
+        await Store.open(path)
+    for versions in (MIGRATIONS, failing[:-1]):
+        monkeypatch.setattr(schema, "MIGRATIONS", versions)
+        store = await Store.open(path)
+        found = store.session("c", "me")
+        await store.close()
+        assert found is not None
+        assert found.session_id == "s"
 
 
 @asynchronous

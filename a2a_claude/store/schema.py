@@ -75,4 +75,10 @@ def migrate(connection: sqlite3.Connection, where: str) -> None:
     if version == len(MIGRATIONS):
         return
     script = "".join(MIGRATIONS[version:])
-    connection.executescript(f"BEGIN IMMEDIATE; {script} PRAGMA user_version = {len(MIGRATIONS)}; COMMIT;")
+    try:
+        connection.executescript(f"BEGIN IMMEDIATE; {script} PRAGMA user_version = {len(MIGRATIONS)}; COMMIT;")
+    except sqlite3.Error:
+        # An open transaction would lock the file for as long as anything holds the connection, a traceback included.
+        if connection.in_transaction:
+            connection.rollback()
+        raise

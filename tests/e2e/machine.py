@@ -29,9 +29,9 @@ class Machine:
         self._enter = [require("nsenter", "apt-get install util-linux"), f"--target={leader}", "--all"]
         self._enter += ["env", "-i", f"PATH={_PATH}", "LANG=C.UTF-8", "SYSTEMD_PAGER="]
 
-    def attempt(self, *command: str) -> subprocess.CompletedProcess[str]:
+    def attempt(self, *command: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
         """Runs a command as root on the machine; its exit code is the caller's to judge."""
-        return subprocess.run([*self._enter, *command], capture_output=True, text=True, timeout=60, check=False)
+        return subprocess.run([*self._enter, *command], capture_output=True, text=True, timeout=timeout, check=False)
 
     def run(self, command: str) -> str:
         """The standard output of a command line that must succeed."""
