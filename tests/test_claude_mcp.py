@@ -63,13 +63,14 @@ class Room:
 
 
 @asynccontextmanager
-async def served(folder: Path, servers: dict[str, Any], **variables: str) -> AsyncIterator[Room]:
+async def served(folder: Path, servers: dict[str, Any], **claude: Any) -> AsyncIterator[Room]:
     require_cli()
     api = FakeAPI().start()
     # Without tool search, the tools stand in the request as they are.
-    given = {"ENABLE_TOOL_SEARCH": "false", **variables}
-    allowed = [f"mcp__{name}" for name in servers]
-    processes = make_processes(folder, api, {"mcp": servers}, claude={"allowedTools": allowed}, variables=given)
+    variables = {"ENABLE_TOOL_SEARCH": "false"}
+    settings = {"allowedTools": ["Read", *(f"mcp__{name}" for name in servers)], **claude}
+    hidden = [folder / "secret"]
+    processes = make_processes(folder, api, {"mcp": servers}, claude=settings, variables=variables, hidden=hidden)
     pool = Pool(processes)
     try:
         async with serving(ClaudeExecutor(processes.config, pool, Redactor())) as lifecycle:
@@ -116,14 +117,15 @@ def test_tools_of_an_http_server_are_called_with_its_headers(tmp_path: Path, htt
     run()
 
 
-def test_servers_that_fail_are_told_and_the_others_work(
+def test_servers_that_fail_or_hang_at_the_start_are_told_and_the_others_work(
     tmp_path: Path, http_server: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     @asynchronous
     async def run() -> None:
         secret = "sk-the-wrong-one-of-mcp"
         servers = {
-            "t": stdio(),
+            "t": stdio(startupTimeoutSec=600),
+            "hangs": stdio("hangs", startupTimeoutSec=0.5),
             "ends": stdio("fails", env={"TOKEN": secret}),
             "absent": {"type": "stdio", "command": "/does/not/exist"},
             "closed": {"type": "http", "url": http_server, "headers": {"Authorization": f"Bearer {secret}"}},
@@ -133,11 +135,12 @@ def test_servers_that_fail_are_told_and_the_others_work(
             assert state(task) == "completed"
             assert "still here" in room.results[0]
             told = {each["name"]: each["status"] for each in task["metadata"]["mcpServers"]}
-            assert set(told) == {"ends", "absent", "closed"}
+            assert set(told) == {"hangs", "ends", "absent", "closed"}
+            assert told["hangs"] == "timeout"
             assert "connected" not in told.values()
             states = dict(room.processes.servers.states())
             assert states.keys() == {*told.items(), ("t", "connected")}
-            assert room.processes.servers.problem() == "3 of 4 servers are not available"
+            assert room.processes.servers.problem() == "4 of 5 servers are not available"
         for name in told:
             assert f"MCP server {name} is not available" in caplog.text
         assert secret not in caplog.text
@@ -147,33 +150,16 @@ def test_servers_that_fail_are_told_and_the_others_work(
 
 
 @asynchronous
-async def test_a_server_that_hangs_at_the_start_is_given_up_within_its_own_bound(tmp_path: Path) -> None:
-    servers = {"t": stdio(startupTimeoutSec=600), "h": stdio("hangs", startupTimeoutSec=0.5)}
-    async with served(tmp_path, servers) as room:
-        task = await room.say(call("echo", text="in time"), {"text": "done"})
-        assert state(task) == "completed"
-        assert "in time" in room.results[0]
-        assert task["metadata"]["mcpServers"] == [{"name": "h", "status": "timeout"}]
-        assert ("h", "timeout") in room.processes.servers.states()
-
-
-@asynchronous
-async def test_a_tool_that_hangs_ends_within_its_servers_bound(tmp_path: Path) -> None:
+async def test_a_tool_that_hangs_and_a_server_that_dies_cost_their_calls_alone(tmp_path: Path) -> None:
     async with served(tmp_path, {"t": stdio(toolTimeoutSec=1), "u": stdio(toolTimeoutSec=600)}) as room:
-        task = await room.say(call("stall"), call("echo", "u", text="next"), {"text": "done"})
-        assert state(task) == "completed"
-        assert "timed out" in room.results[0]
-        assert "next" in room.results[1]
-
-
-@asynchronous
-async def test_a_server_that_dies_in_a_call_costs_that_call_alone(tmp_path: Path) -> None:
-    async with served(tmp_path, {"t": stdio(), "u": stdio()}) as room:
-        task = await room.say(call("die"), call("echo", "u", text="alive"), {"text": "done"})
+        alive = call("echo", "u", text="alive")
+        task = await room.say(call("stall"), alive, call("die"), alive, {"text": "done"})
         assert (state(task), texts(task)) == ("completed", ["done"])
-        assert "alive" in room.results[1]
-        again = await room.say(call("echo", "u", text="still alive"), {"text": "again"})
-        assert "still alive" in room.results[-1]
+        assert "timed out" in room.results[0]
+        assert "alive" not in room.results[2]
+        assert all("alive" in each for each in room.results[1::2])
+        again = await room.say(alive, {"text": "again"})
+        assert "alive" in room.results[-1]
         assert {each["name"] for each in again["metadata"].get("mcpServers", ())} <= {"t"}
 
 
@@ -196,14 +182,19 @@ async def test_filtered_tools_are_neither_seen_nor_run(tmp_path: Path) -> None:
 
 
 @asynchronous
-async def test_a_tool_that_is_listed_later_is_refused_too_and_hidden_from_the_next_turn(tmp_path: Path) -> None:
-    mark = tmp_path / "called"
-    async with served(tmp_path, {"t": stdio(enabledTools=["grow"])}) as room:
-        await room.say(call("grow"), call("late", path=str(mark)), {"text": "done"})
-        assert not mark.exists()
-        await room.say(call("late", path=str(mark)), {"text": "done"})
-        assert not mark.exists()
+async def test_a_tool_that_is_listed_later_is_refused_and_then_hidden_and_other_settings_stay(tmp_path: Path) -> None:
+    mark, secret, hooked = tmp_path / "called", tmp_path / "secret", tmp_path / "hooked"
+    secret.write_text("s3cret-of-the-server")
+    command = {"type": "command", "command": f"touch {hooked}"}
+    own = {"PreToolUse": [{"matcher": "mcp__t__grow", "hooks": [command]}]}
+    late, read = call("late", path=str(mark)), {"tools": [{"name": "Read", "input": {"file_path": str(secret)}}]}
+    async with served(tmp_path, {"t": stdio(enabledTools=["grow"])}, hooks=own) as room:
+        await room.say(call("grow"), late, read, {"text": "done"})
+        assert hooked.exists()
+        await room.say(late, read, {"text": "done"})
         assert room.tools == {"mcp__t__grow"}
+        assert not mark.exists()
+        assert "s3cret" not in str(room.results)
 
 
 def test_a_server_tells_of_them_before_the_first_turn(tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ def place(tmp_path: Path) -> Place:
     return Place(tmp_path)
 
 
-@pytest.mark.parametrize("claude", [{}, {"customSystemPrompt": "You translate."}, PROJECT], ids=str)
+@pytest.mark.parametrize("claude", [{"customSystemPrompt": "You translate."}, PROJECT], ids=str)
 def test_claude_has_it(tmp_path: Path, place: Place, claude: dict[str, Any]) -> None:
     require_cli()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import httpx
 import pytest
 
 from a2a_claude.a2a.context_resource import BUILD, CONTEXT, Context, ContextBuild
+from a2a_claude.claude import context_file
 from a2a_claude.claude.context import Built, ContextBuilder
 from a2a_claude.claude.sessions import Pool
 from a2a_claude.claude.usage import Usage
@@ -22,6 +22,7 @@ from tests.claude_support import make_processes, require_cli, turn
 from tests.fake_anthropic_api import FakeAPI, directive
 from tests.lifecycle import asynchronous
 from tests.serving import PATIENCE
+from tests.support import make_agent
 from tests.test_claude_serve import claude
 
 
@@ -116,7 +117,8 @@ WRITES = {"tools": [{"name": "Bash", "input": {"command": "touch made", "descrip
 
 @asynchronous
 async def test_claude_reads_and_the_server_writes(tmp_path: Path) -> None:
-    async with Room(tmp_path, {"features": {"streamArtifactChunks": True}}) as room:
+    features = {"features": {"streamArtifactChunks": True}}
+    async with Room(tmp_path, features, contextPrompt="Which colours are used?") as room:
         assert await room.builder.read() is None
         built = await room.builder.build(directive(WRITES, {"text": "# Overview"}))
         assert built == Built("# Overview\n")
@@ -126,6 +128,9 @@ async def test_claude_reads_and_the_server_writes(tmp_path: Path) -> None:
         assert room.spent[0].tokens["outputTokens"] > 0
         asked = room.api.messages[0]["body"]
         assert not {"Bash", "Write", "Edit", "NotebookEdit"} & {each["name"] for each in asked["tools"]}
+        assert "Which colours" not in json.dumps(asked["messages"])
+        await room.builder.build()
+        assert "Which colours" in json.dumps(room.api.messages[-1]["body"]["messages"])
         pool = Pool(room.processes)
         try:
             await turn(pool, "hello")
@@ -136,31 +141,13 @@ async def test_claude_reads_and_the_server_writes(tmp_path: Path) -> None:
 
 
 @asynchronous
-async def test_the_prompt_is_the_callers_or_the_configs_or_ours(tmp_path: Path) -> None:
-    async with Room(tmp_path, contextPrompt="Which colours are used?") as room:
-        await room.builder.build()
-        await room.builder.build("Which shapes are used?")
-        asked = [json.dumps(each["body"]["messages"]) for each in room.api.messages]
-        assert "Which colours" in asked[0]
-        assert "Which shapes" in asked[1]
-        assert "Which colours" not in asked[1]
-
-
-@pytest.mark.parametrize(
-    ("turn_", "reason"),
-    [({"status": 401}, "authentication_failed"), ({"text": ""}, "empty_result")],
-)
-def test_a_failure_is_that_of_a_turn_and_leaves_the_file(tmp_path: Path, turn_: dict[str, Any], reason: str) -> None:
-    @asynchronous
-    async def run() -> None:
-        async with Room(tmp_path) as room:
-            room.file.write_text("before")
-            built = await room.builder.build(directive(turn_))
-            assert (built.reason, built.text) == (reason, "")
-            assert built.problem
-            assert room.file.read_text() == "before"
-
-    run()
+async def test_a_failure_is_that_of_a_turn_and_leaves_the_file(tmp_path: Path) -> None:
+    async with Room(tmp_path) as room:
+        room.file.write_text("before")
+        built = await room.builder.build(directive({"status": 401}))
+        assert (built.reason, built.text) == ("authentication_failed", "")
+        assert built.problem
+        assert room.file.read_text() == "before"
 
 
 @asynchronous
@@ -182,16 +169,22 @@ async def test_one_build_at_a_time_and_none_after_the_stop(tmp_path: Path) -> No
         assert not room.file.exists()
 
 
-@asynchronous
-async def test_a_link_in_the_place_of_the_file_is_neither_read_nor_written_through(tmp_path: Path) -> None:
-    secret = tmp_path / "secret"
+def test_a_link_in_the_place_of_the_file_is_neither_read_nor_written_through(tmp_path: Path) -> None:
+    secret, file = tmp_path / "secret", tmp_path / "workspace" / "docs" / "context.md"
+    file.parent.mkdir(parents=True)
     secret.write_text("s3cret")
-    async with Room(tmp_path) as room:
-        os.symlink(secret, room.file)
-        assert await room.builder.read() is None
-        assert await room.builder.build(directive({"text": "# Overview"})) == Built("# Overview\n")
-        assert secret.read_text() == "s3cret"
-        assert not room.file.is_symlink()
+    file.symlink_to(secret)
+    folder = str(tmp_path / "workspace")
+    settings = make_agent({"claude": {"workingDirectory": folder, "contextFile": "docs/context.md"}}).config.claude
+    assert context_file.read(settings) is None
+    context_file.write(settings, "# Overview")
+    assert secret.read_text() == "s3cret"
+    assert context_file.read(settings) == b"# Overview"
+    file.parent.rename(tmp_path / "moved")
+    file.parent.symlink_to(tmp_path / "moved")
+    assert context_file.read(settings) is None
+    with pytest.raises(OSError, match="directory"):
+        context_file.write(settings, "# Again")
 
 
 # A whole server
