@@ -163,13 +163,11 @@ def test_logs_are_readable_and_followed(run: Run, tmp_path: Path) -> None:
     run("start", "reviewer", *SCRIPTED)
     assert re.match(r"\d{4}-\d\d-\d\dT\S+ INFO    ", run("logs", "reviewer").stdout)
     assert json.loads(run("logs", "reviewer", "--json", "-n", "1").stdout)["level"] == "info"
-    following = place(tmp_path).follow()
-    lines = iter(following)
-    with open(place(tmp_path).log, "a") as log:
+    lines = place(tmp_path).follow()
+    with open(place(tmp_path).log, "a", buffering=1) as log:
         log.write("one more\n")
-        log.flush()
         # What was there before the first step is not repeated: the step comes after the write.
-        threading.Timer(0.1, lambda: (log.write("and another\n"), log.flush())).start()
+        threading.Timer(0.1, log.write, ["and another\n"]).start()
         assert next(lines) == "and another"
 
 
