@@ -1,9 +1,8 @@
 """The documentation is true: its commands print what it shows, its configs are valid, its links lead somewhere.
 
-In README.md and docs/ a block marked `console` is run: lines that begin with `$ ` are commands (with the lines of their
-here-documents), the lines between them are what is printed, a line `...` stands for any lines, and `...` in a line for
-any text. The commands of a page run in one shell, in a copy of this checkout's agents. `yaml agent` is an agent's
-config; other `yaml` and `json` only has to be readable.
+In README.md and docs/ a block marked `console` is run, as tests/console.py says. The commands of a page run in one
+shell, in a copy of this checkout's agents; those of `console systemd` and the like where such an engine is.
+`yaml agent` is an agent's config; other `yaml` and `json` only has to be readable.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import re
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -23,84 +22,28 @@ import yaml
 from a2a_claude.config.loader import load_fleet
 from a2a_claude.config.overrides import ENVIRONMENT
 from a2a_claude.config.schema import every_shape
+from tests.console import (
+    FENCE,
+    PAGES,
+    ROOT,
+    Block,
+    check,
+    commands,
+    commands_of,
+    differences,
+    name,
+    of_all_pages,
+    pages_for,
+    run,
+)
 from tests.tools import require
 
-ROOT = Path(__file__).parent.parent
-# rules.md is made of schema/rules.yaml, whose examples test_rules.py holds against the rules.
-PAGES = sorted(path for path in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")] if path.name != "rules.md")
 LINKED = sorted([*PAGES, ROOT / "docs" / "rules.md", ROOT / "CONTRIBUTING.md"])
-FENCE = re.compile(r"^```(\S*)[ ]?([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-HERE = re.compile(r"<<-?\s*(['\"]?)(\w+)\1")
-MARK = "----- end of command"
-
-
-@dataclass(frozen=True)
-class Block:
-    """A fenced block of a page: the words after the fence, the text, and the line it begins on."""
-
-    kind: str
-    mark: str
-    text: str
-    line: int
-
-
-def blocks(text: str, kind: str) -> list[Block]:
-    return [
-        Block(match[1], match[2], match[3], text[: match.start()].count("\n") + 1)
-        for match in FENCE.finditer(text)
-        if match[1] == kind
-    ]
-
-
-def of_all_pages(*kinds: str) -> list[tuple[Path, Block]]:
-    return [(page, block) for page in PAGES for kind in kinds for block in blocks(page.read_text("utf-8"), kind)]
-
-
-def name(value: object) -> str | None:
-    return (
-        str(value.relative_to(ROOT)) if isinstance(value, Path) else f"{value.line}" if hasattr(value, "line") else None
-    )
+# Who runs the commands that not every machine can run.
+ENGINES = {"systemd": "tests/e2e/test_docs_systemd.py"}
 
 
 # --- Commands ---------------------------------------------------------------------------------------------------------
-
-
-@dataclass
-class Command:
-    """A command of a console block, and the lines that it is to print."""
-
-    text: str
-    printed: list[str]
-
-
-def commands(block: str) -> list[Command]:
-    found: list[Command] = []
-    end: str | None = None  # of a here-document
-    for line in block.splitlines():
-        if end is not None:
-            found[-1].text += f"\n{line}"
-            end = None if line == end else end
-        elif line.startswith("$ "):
-            found.append(Command(line[2:], []))
-            here = HERE.search(line)
-            end = here[2] if here else None
-        else:
-            found[-1].printed.append(line)
-    return found
-
-
-def pattern(lines: list[str]) -> str:
-    return "".join(
-        r"(?:.*\n)*?" if line == "..." else ".*".join(map(re.escape, line.split("..."))) + r"\n" for line in lines
-    )
-
-
-def without_end(lines: list[str]) -> list[str]:
-    """Without the empty lines at the end, which a page need not show."""
-    end = len(lines)
-    while end and not lines[end - 1].strip():
-        end -= 1
-    return lines[:end]
 
 
 @pytest.fixture
@@ -117,47 +60,45 @@ def checkout(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(folder: Path, wanted: list[Command]) -> list[str]:
-    """What each command prints."""
-    script = "".join(f"{each.text}\n{{ code=$?; printf '%s\\n' '{MARK}'; (exit $code); }}\n" for each in wanted)
+def shell_in(folder: Path) -> Callable[[str], subprocess.CompletedProcess[str]]:
+    """Runs scripts in a folder with the programs of its `bin`."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("A2A_CLAUDE", "NO_COLOR", "PYTEST"))}
-    done = subprocess.run(
-        [require("bash", "apt-get install bash"), "--norc", "-c", script],
-        cwd=folder,
-        env={**kept, "PATH": f"{folder / 'bin'}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT), "LC_ALL": "C.UTF-8"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
-    outputs = done.stdout.split(f"{MARK}\n")
-    assert len(outputs) == len(wanted) + 1, done.stdout
-    return outputs[:-1]
+    environ = {**kept, "PATH": f"{folder / 'bin'}:{kept['PATH']}", "PYTHONPATH": str(ROOT), "LC_ALL": "C.UTF-8"}
+    bash = require("bash", "apt-get install bash")
 
-
-def differences(wanted: list[Command], outputs: list[str]) -> list[str]:
-    return [
-        f"$ {each.text}\n{output}"
-        for each, output in zip(wanted, outputs, strict=True)
-        if not re.fullmatch(
-            pattern(without_end(each.printed)), "".join(f"{line}\n" for line in without_end(output.splitlines()))
+    def shell(script: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [bash, "--norc", "-c", script],
+            cwd=folder,
+            env=environ,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
         )
-    ]
+
+    return shell
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page.read_text("utf-8"), "console")], ids=name)
+@pytest.mark.xdist_group("docs")  # they serve at the ports that the pages show
+@pytest.mark.parametrize("page", pages_for(""), ids=name)
 def test_the_commands_of_a_page_print_what_it_shows(page: Path, checkout: Path) -> None:
-    wanted = [each for block in blocks(page.read_text("utf-8"), "console") for each in commands(block.text)]
-    assert differences(wanted, run(checkout, wanted)) == []
+    check(commands_of(page, ""), shell_in(checkout))
+
+
+def test_no_command_is_shown_that_nothing_runs() -> None:
+    assert {block.mark for _, block in of_all_pages("console")} == {"", *ENGINES}
+    assert [each for each in ENGINES.values() if not (ROOT / each).exists()] == []
 
 
 def test_the_runner_sees_a_wrong_line_and_a_missing_one(checkout: Path) -> None:
     page = (
         "$ printf 'a\\nb\\n'\na\nb\n$ printf 'a\\nb\\nc\\n'\na\n...\n$ cat <<E\nx\nE\nx\n$ false\n$ echo $?\n1\n"
         "$ export A=1; echo a >&2\na\n\n$ echo $A\n2\n$ echo a; echo b\na\n$ true\na\n$ echo a\n...\nb\n"
+        "$ echo \\\n  a\na\n"
     )
     wanted = commands(page)
-    assert differences(wanted, run(checkout, wanted)) == [
+    assert differences(wanted, run(wanted, shell_in(checkout))) == [
         "$ echo $A\n1\n",
         "$ echo a; echo b\na\nb\n",
         "$ true\n",

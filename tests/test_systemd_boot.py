@@ -129,7 +129,7 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     require("systemd-nspawn", "apt-get install systemd-container")
     lower = os.environ.get("A2A_CLAUDE_BOOT_ROOT")
     if not lower or not Path(lower, "usr/bin/bwrap").exists():
-        packages = "systemd-sysv dbus python3 bubblewrap"
+        packages = "systemd-sysv dbus python3-venv bubblewrap"
         absent(
             "A Debian root that boots",
             f"run `.ci/debian-root bookworm DIR {packages}`, then set A2A_CLAUDE_BOOT_ROOT=DIR",

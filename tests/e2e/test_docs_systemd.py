@@ -47,8 +47,6 @@ def shell(wheel: Path, api: FakeAPI, tmp_path_factory: pytest.TempPathFactory) -
         machine.put("/etc/systemd/system/a2a-claude-.service.d/test.conf", drop_in)
         machine.put("/root/key.txt", "sk-ant-api03-a-key\n")
         shutil.copytree(ROOT / "agents", machine.root / "root/agents", ignore=shutil.ignore_patterns("workspace"))
-        # With the package lists of this machine's mirror, however old the disk is.
-        machine.attempt("apt-get", "update")
 
         def run(script: str) -> subprocess.CompletedProcess[str]:
             return machine.attempt("bash", "--norc", "-c", f"export HOME=/root; cd; exec 2>&1\n{script}", timeout=240)
