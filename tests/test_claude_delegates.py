@@ -159,7 +159,7 @@ async def test_a_call_that_is_interrupted_is_cancelled_at_the_remote(tmp_path: P
         async with calling(tmp_path, served.url) as agent:
             turn = asyncio.create_task(agent.turn((f"{PREFIX}clerk__work", {"message": "hang"})))
             assert await asyncio.to_thread(executor.begun.wait, 30)
-            [held] = agent._pool._live.values()
+            [held] = agent._pool._capacity.live.values()
             assert await held.client.interrupt(10)
             await turn
             while not executor.canceled:
