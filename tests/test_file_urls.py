@@ -85,6 +85,16 @@ HOSTILE: dict[str, tuple[bytes, bytes, str]] = {
     "too large without a length": (b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * 1001, b"", "more than 1000 bytes"),
     "endless": (b"HTTP/1.1 200 OK\r\n\r\n", b"x" * 100, "more than 1000 bytes"),
     "endless in chunks": (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"4\r\nxxxx\r\n", "more than 1000"),
+    "a redirect to half an address": (
+        b"HTTP/1.1 302 Found\r\nLocation: //[\r\nContent-Length: 0\r\n\r\n",
+        b"",
+        "no URL",
+    ),
+    "a redirect to a name in brackets": (
+        b"HTTP/1.1 302 Found\r\nLocation: http://[x]/\r\nContent-Length: 0\r\n\r\n",
+        b"",
+        "no URL",
+    ),
     "endless headers": (b"HTTP/1.1 200 OK\r\n", b"X-A: " + b"b" * 1000 + b"\r\n", "RemoteProtocolError"),
     "shorter than said": (b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nshort", b"", "RemoteProtocolError"),
     "two lengths": (b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 5\r\n\r\nshort", b"", "RemoteProtocol"),
@@ -110,6 +120,17 @@ def test_what_is_no_whole_file_within_bounds_is_refused(case: str) -> None:
                 await fetcher.get(f"{receiver.url}/secret-path", MOST)
             assert why in str(raised.value)
             assert "secret-path" not in str(raised.value)
+
+    run()
+
+
+def test_a_body_in_tiny_chunks_is_given_up_long_before_it_is_too_large() -> None:
+    @asynchronous
+    async def run() -> None:
+        start = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+        async with fetching(start, more=b"2\r\nxx\r\n" * 1000) as (fetcher, receiver):
+            with pytest.raises(FetchError, match="too small pieces"):
+                await fetcher.get(receiver.url, 20_000_000)
 
     run()
 

@@ -20,6 +20,9 @@ REDIRECTS: Final = 4
 # A file may take so long, and longer as long as it keeps arriving at this rate.
 SECONDS: Final = 30.0
 BYTES_PER_SECOND: Final = 64 * 1024
+# Each chunk of a body costs the same however small it is; a server that sends single bytes would keep this one busy.
+_FREE_CHUNKS: Final = 512
+_LEAST_CHUNK: Final = 256
 _MOVED: Final = frozenset((301, 302, 303, 307, 308))
 # What is sent compressed is counted as it is sent: nothing is undone, so nothing grows.
 _HEADERS: Final = [
@@ -64,7 +67,7 @@ class FileFetcher:
                     async with self._http.request("GET", target, _HEADERS) as response:
                         if response.status not in _MOVED:
                             return await self._read(response, most, started, deadline)
-                        url = urljoin(url, response.headers.get("location", ""))
+                        url = _led(url, response.headers.get("location", ""))
         except TimeoutError:
             raise FetchError("it took too long") from None
         except ForbiddenUrl as error:
@@ -94,5 +97,14 @@ class FileFetcher:
             if size > most:
                 raise too_large
             chunks.append(chunk)
+            if len(chunks) > _FREE_CHUNKS + size // _LEAST_CHUNK:
+                raise FetchError("it was sent in too small pieces")
             deadline.reschedule(started + self._seconds + size / BYTES_PER_SECOND)
         return File(b"".join(chunks), response.headers.get("content-type", ""))
+
+
+def _led(url: str, location: str) -> str:
+    try:
+        return urljoin(url, location)
+    except ValueError:  # brackets in it hold no address
+        raise FetchError("it leads on to what is no URL") from None
