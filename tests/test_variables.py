@@ -72,6 +72,14 @@ def test_references_are_replaced_where_they_are_allowed_and_nowhere_else(tmp_pat
     assert problems == []
 
 
+def test_a_value_that_only_escapes_dollars_has_them_when_it_is_served(tmp_path: Path) -> None:
+    text = "claude: {workingDirectory: '/srv/$$HOME', env: {A: '$$5', B: '5$'}}\n"
+    document, problems = serve(tmp_path, text, HOME="/root")
+    assert document["claude"]["workingDirectory"] == "/srv/$HOME"
+    assert document["claude"]["env"] == {"A": "$5", "B": "5$"}
+    assert problems == []
+
+
 def test_the_document_itself_is_left_alone(tmp_path: Path) -> None:
     loaded = load(tmp_path, COMMAND + "'${A}', args: ['${A}']}\n")
     resolve_document(loaded.document, loaded.mentions, {"A": "x"}.get)

@@ -23,11 +23,11 @@ _CONTROL_OR_BREAK = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u20
 
 @dataclass(slots=True)
 class Mention:
-    """A reference found in the document, at `path` in the value at `span`."""
+    """A reference found in the document, at `path` in the value at `span`; None for one that only escapes dollars."""
 
     path: Path
     span: Span
-    reference: Reference
+    reference: Reference | None
 
 
 @dataclass(slots=True)
@@ -118,6 +118,8 @@ def _string(node: Node, value: str, shape: Shape | None, path: Path, found: Insp
     except BadReference as problem:
         found.diagnostics.append(error("bad-reference", f"{dotted(path)}: {problem}", node.span, problem.hint))
         return
+    if "$$" in value and not any(isinstance(piece, Reference) for piece in pieces):
+        found.mentions.append(Mention(path, node.span, None))
     for piece in pieces:
         if isinstance(piece, Reference):
             if len(found.mentions) >= MAX_MENTIONS:

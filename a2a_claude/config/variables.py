@@ -30,7 +30,8 @@ def collect(
     """Every variable that the document refers to, sorted by name; `where` tells a place."""
     uses: dict[str, list[tuple[ConfigPath, Span, Reference]]] = {}
     for each in mentions:
-        uses.setdefault(each.reference.name, []).append((each.path, each.span, each.reference))
+        if each.reference is not None:
+            uses.setdefault(each.reference.name, []).append((each.path, each.span, each.reference))
     for path in _NAMED:
         found = root.find(path)
         if isinstance(found, Entry) and isinstance(found.node.value, str):
