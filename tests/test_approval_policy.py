@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from a2a_claude.claude.approval_policy import decide
 from a2a_claude.config.model import ApprovalRule
 
+DANGER = "dangerouslyDisableSandbox"
+
 
 def rule(decision: Any, tool: str, **argument: str) -> ApprovalRule:
     return ApprovalRule(tool, argument, decision)
@@ -123,6 +125,11 @@ def test_other_arguments(pattern: str, value: Any, matches: bool) -> None:
         ([rule("allow", "Bash", command="ls*"), rule("deny", "Bash")], bash("ls; x"), "deny"),
         ([rule("ask", "Bash", command="*push*"), rule("allow", "*")], bash("git push"), "ask"),
         ([rule("ask", "Bash", command="*push*"), rule("allow", "*")], bash("git pull"), "allow"),
+        ([rule("allow", "Bash", command="ls*")], ("Bash", {"command": "ls", DANGER: True}), None),
+        ([rule("allow", "*"), rule("deny", "Bash")], ("Bash", {"command": "ls", DANGER: True}), "deny"),
+        ([rule("allow", "Bash", command="ls*")], ("Bash", {"command": "ls", DANGER: False}), "allow"),
+        ([rule("allow", "Bash", **{DANGER: "true"})], ("Bash", {"command": "ls", DANGER: True}), "allow"),
+        ([rule("deny", "Bash", command="ls*")], ("Bash", {"command": "ls", DANGER: True}), "deny"),
         ([rule("allow", "Write", file_path="/a/*", content="x*")], ("Write", {"file_path": "/a/b"}), None),
         (
             [rule("allow", "Write", file_path="/a/*", content="x*")],

@@ -5,7 +5,8 @@ it denies or asks about, because the value comes from the model, and a value tha
 
 - in a shell's command (an argument named `command`) no wildcard stands for what would begin another command, or write
   somewhere else: `git status*` does not allow `git status; rm -rf /`;
-- a value with a path segment `..` is allowed by patterns alone that have one.
+- a value with a path segment `..` is allowed by patterns alone that have one;
+- a command that wants to run outside the sandbox is allowed by rules alone that name this argument.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ QUESTION: Final = "AskUserQuestion"
 _ANY: Final = r"[\s\S]"
 # https://pubs.opengroup.org/onlinepubs/9799919799/utilities/V3_chap02.html (operators, expansions, redirections)
 _INERT: Final = r"[^;&|<>`$(){}\r\n\x00\\]"
+# Of the tool Bash: without it the sandbox of claude.sandbox holds.
+_UNFENCED: Final = "dangerouslyDisableSandbox"
 _UPWARDS: Final = re.compile(r"(?:^|[/\\])\.\.(?:[/\\]|$)")
 
 
@@ -55,6 +58,8 @@ def may_restrict(rules: Sequence[ApprovalRule], prefix: str) -> bool:
 
 
 def _matches(rule: ApprovalRule, tool: str, arguments: Mapping[str, Any]) -> bool:
+    if rule.decision == "allow" and arguments.get(_UNFENCED) and _UNFENCED not in rule.argument:
+        return False
     return _pattern(rule.tool, _ANY).fullmatch(tool) is not None and all(
         name in arguments and _fits(rule, name, pattern, arguments[name]) for name, pattern in rule.argument.items()
     )
