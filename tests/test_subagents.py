@@ -519,6 +519,15 @@ def endless(handler: Any) -> None:
         handler.wfile.write(b"data: " + b"x" * 65536)
 
 
+def crumbles(handler: Any) -> None:
+    """One answer, byte by byte."""
+    handler.protocol_version = "HTTP/1.1"
+    handler.send_response(200)
+    handler.send_header("Transfer-Encoding", "chunked")
+    handler.end_headers()
+    handler.wfile.write(b"1\r\n \r\n" * 10_000 + b"0\r\n\r\n")
+
+
 FAULTS: list[tuple[str, Any, str]] = [
     ("dies mid-stream", dies, "its task may still run there. Its task is clerk-1."),
     ("closes at once", lambda _handler: None, "the connection broke"),
@@ -534,6 +543,7 @@ FAULTS: list[tuple[str, Any, str]] = [
         "it refused: no",
     ),
     ("packed", plain(200, b"x", Content_Encoding="br"), "it sent a compressed answer"),
+    ("crumbles", crumbles, "it sent more than"),
     ("endless", endless, "it sent more than"),
     (
         "NaN",

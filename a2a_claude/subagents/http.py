@@ -20,6 +20,8 @@ from a2a_claude.subagents.urls import is_loopback
 CONNECT_SECONDS: Final = 10.0
 MAX_RESPONSE: Final = 32 << 20
 """Bytes of one response, or of all events of one stream."""
+# A chunk costs as much as so many bytes, however small it is: no event of A2A is shorter.
+_LEAST_CHUNK: Final = 128
 
 
 class OtherHost(httpx.RequestError):
@@ -76,7 +78,7 @@ class _Bounded(httpx.AsyncByteStream):
     async def __aiter__(self) -> AsyncIterator[bytes]:
         size = 0
         async for chunk in self._stream:
-            size += len(chunk)
+            size += max(len(chunk), _LEAST_CHUNK)
             if size > MAX_RESPONSE:
                 raise TooLarge(f"it sent more than {MAX_RESPONSE >> 20} MiB")
             yield chunk
