@@ -23,6 +23,7 @@ from a2a_claude.config.diagnostics import Diagnostic, has_errors, tidy
 from a2a_claude.config.loader import Options, load_fleet
 from a2a_claude.config.resolution import OF_CLAUDE, Variables, resolved
 from a2a_claude.config.variables import lookup
+from a2a_claude.observe.events import Transport as EventTransport
 
 if TYPE_CHECKING:
     from a2a.server.agent_execution.agent_executor import AgentExecutor
@@ -87,6 +88,7 @@ async def open_app(
     *,
     state: str | os.PathLike[str],
     environ: Mapping[str, str] = os.environ,
+    events: EventTransport | None = None,
 ) -> AsyncIterator[App]:
     """The Falcon application of an agent, with its store, executor and webhooks, while the block runs.
 
@@ -97,13 +99,14 @@ async def open_app(
         executor: what answers; Claude when it is None.
         state: folder of the agent's files; made when missing, and of one process at a time.
         environ: where secrets are looked up, and what Claude's processes inherit an allow-list of.
+        events: takes Claude's sideband events (docs/events.md) in place of the config's transport.
 
     Raises:
         StartError: the agent cannot be served; the message says why.
     """
     from a2a_claude.runtime import Runtime
 
-    runtime = Runtime(agent, executor, Path(state), Variables(lookup(environ)))
+    runtime = Runtime(agent, executor, Path(state), Variables(lookup(environ)), events)
     app = await runtime.open(agent.config.server.port, environ)
     try:
         yield app
@@ -129,9 +132,10 @@ class Application:
         *,
         state: str | os.PathLike[str],
         environ: Mapping[str, str] = os.environ,
+        events: EventTransport | None = None,
     ) -> None:
         """The arguments of `open_app`."""
-        self._opened = open_app(agent, executor, state=state, environ=environ)
+        self._opened = open_app(agent, executor, state=state, environ=environ, events=events)
         self._app: App | None = None
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
@@ -167,6 +171,7 @@ async def serve(
     state: str | os.PathLike[str],
     port: int | None = None,
     environ: MutableMapping[str, str] = os.environ,
+    events: EventTransport | None = None,
 ) -> int:
     """Serves an agent until SIGTERM or SIGINT, as `a2a-claude serve` does; gives the exit code.
 
@@ -177,4 +182,5 @@ async def serve(
     """
     from a2a_claude.server import Place, Server
 
-    return await Server(agent, executor, Place(Path(state), port), Variables(lookup(environ))).run(environ)
+    variables = Variables(lookup(environ))
+    return await Server(agent, executor, Place(Path(state), port), variables, events).run(environ)

@@ -24,12 +24,14 @@ from a2a_claude.a2a.edge import make_edge
 from a2a_claude.a2a.health import HEALTH, METRICS, READY, Health, MetricsResource, Observation, Ready
 from a2a_claude.a2a.lifecycle import Lifecycle, Stats
 from a2a_claude.a2a.observed import Observed
+from a2a_claude.a2a.sideband import Sideband
 from a2a_claude.a2a.signing import SigningError
 from a2a_claude.a2a.sse import Streams
 from a2a_claude.a2a.ssrf import Guard
 from a2a_claude.a2a.tokens import TokenError
 from a2a_claude.config.agent import Agent
 from a2a_claude.config.variables import secret_paths
+from a2a_claude.observe.delivery import Delivery
 from a2a_claude.observe.metrics import Metrics
 from a2a_claude.store import EventRecord, Store, StoreError
 from a2a_claude.store.codec import STATE_NAMES
@@ -37,6 +39,7 @@ from a2a_claude.store.codec import STATE_NAMES
 if TYPE_CHECKING:
     from a2a_claude.claude.content import Fetch
     from a2a_claude.claude.context import ContextBuilder
+    from a2a_claude.observe.events import Transport
     from a2a_claude.subagents.service import SubAgents
 
 logger = logging.getLogger(__name__)
@@ -64,11 +67,20 @@ class StartError(Exception):
 class Runtime:
     """The parts of one agent, answered by `executor`; by Claude when that is None."""
 
-    def __init__(self, agent: Agent, executor: AgentExecutor | None, state: Path, variables: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        agent: Agent,
+        executor: AgentExecutor | None,
+        state: Path,
+        variables: Mapping[str, str],
+        events: Transport | None = None,
+    ) -> None:
         """`agent` has its references resolved; `state` is the folder of its files; `variables` is where the keys,
-        tokens and credentials that its config names are looked up, and what Claude's processes inherit from.
+        tokens and credentials that its config names are looked up, and what Claude's processes inherit from. `events`
+        takes Claude's sideband events in place of the config's transport.
         """
         self._agent, self._executor, self._state, self._variables = agent, executor, state, variables
+        self._events = events
         self._metrics = Metrics(agent.config.agent_card.name, __version__)
         self._stack = contextlib.AsyncExitStack()
         self._closing: list[tuple[Callable[[float], Awaitable[None]], float]] = []
@@ -111,6 +123,7 @@ class Runtime:
             push_notifications=config.agent_card.push_notifications,
             extended_card=config.agent_card.extended_card,
             check_url=guard.check,
+            sideband=Sideband(always=config.events.delivery == "always", stored=config.events.stored),
         )
         self._count(handler)
         if config.agent_card.push_notifications:
@@ -199,6 +212,7 @@ class Runtime:
                 known=lambda task_id: store.task(task_id) is not None,
                 delegates=delegates,
                 files=agent.files,
+                events=self._events_transport(stack),
             )
         except OptionsError as error:
             raise StartError(str(error)) from error
@@ -223,6 +237,33 @@ class Runtime:
         self._metrics.read("a2a_claude_sub_agents", "Sub-agents, as last seen.", agents.states, ("name", "status"))
         self._degraded["subAgents"] = agents.problem
         return agents
+
+    def _events_transport(self, stack: contextlib.AsyncExitStack) -> Transport | None:
+        """Where sideband events go, when it is not the streams of the tasks."""
+        config, transport = self._agent.config.events, self._events
+        if not config.enabled:
+            return None
+        if transport is None and config.transport == "http":
+            from a2a_claude.observe.event_posts import HttpTransport  # with an HTTP client, as below
+
+            try:
+                transport = posts = HttpTransport(config.http_url or "", config.http_headers)
+            except ValueError as error:
+                raise StartError(str(error)) from error
+            stack.push_async_callback(posts.close)
+        if transport is None:
+            return None
+        delivery = Delivery(transport, config.http_timeout / 1000)
+        self._closing.append((delivery.close, FLUSH_SECONDS))
+
+        def outcomes() -> dict[str, float]:
+            stats = delivery.stats
+            return {"delivered": stats.delivered, "failed": stats.failed_attempts, "lost": stats.lost}
+
+        read = self._metrics.read
+        read("a2a_claude_events_total", "Sideband events by outcome.", outcomes, ("outcome",), "counter")
+        read("a2a_claude_events_waiting", "Sideband events to be sent.", lambda: delivery.stats.waiting)
+        return delivery
 
     def _fetch(self, stack: contextlib.AsyncExitStack) -> Fetch | None:
         """What gets files by URL, where the config allows them."""

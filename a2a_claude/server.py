@@ -27,6 +27,7 @@ from a2a_claude.a2a.edge import ExposureError, check_exposure
 from a2a_claude.a2a.http_server import HttpServer
 from a2a_claude.config.agent import Agent
 from a2a_claude.listening import ListenError
+from a2a_claude.observe.events import Transport
 from a2a_claude.runtime import Runtime, StartError
 from a2a_claude.sd_notify import Notifier
 
@@ -51,11 +52,16 @@ class Server:
     """One agent, served by `executor` until a signal comes; by Claude when that is None."""
 
     def __init__(
-        self, agent: Agent, executor: AgentExecutor | None, place: Place, variables: Mapping[str, str] = os.environ
+        self,
+        agent: Agent,
+        executor: AgentExecutor | None,
+        place: Place,
+        variables: Mapping[str, str] = os.environ,
+        events: Transport | None = None,
     ) -> None:
         """`agent` has its references resolved; `variables` is where keys and tokens that it names are looked up."""
         self._agent, self._place = agent, place
-        self._runtime = Runtime(agent, executor, place.state, variables)
+        self._runtime = Runtime(agent, executor, place.state, variables, events)
         self._stopping = asyncio.Event()
         self._signalled = 0
 
@@ -88,6 +94,7 @@ class Server:
                 bound.listen(listening.BACKLOG)
             gc.collect()
             gc.freeze()  # what lives from here to the end need not be looked at again
+            gc.set_threshold(10_000, 20, 20)
             url = f"{'https' if config.server.tls else 'http'}://{listening.shown(bound)}"
             await http.start(bound)
             self._tell_start(url, notifier)

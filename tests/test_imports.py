@@ -30,7 +30,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "subagents": {"config", "observe", "claude"},
     "graph": {"config", "targets"},
     "runtime": {"config", "store", "observe", "a2a", "claude", "subagents"},
-    "server": {"config", "a2a", "runtime", "listening", "sd_notify"},
+    "server": {"config", "a2a", "observe", "runtime", "listening", "sd_notify"},
     "listening": set(),
     "instances": set(),
     "sd_notify": set(),
@@ -51,8 +51,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cli": {"commands"},
     "__main__": {"cli"},
     "package_data": set(),
-    "library": {"config", "a2a", "runtime", "server"},
-    "__init__": {"config", "library", "runtime"},
+    "library": {"config", "a2a", "observe", "runtime", "server"},
+    "__init__": {"config", "library", "observe", "runtime"},
 }
 FOR_ALL = {"package_data", "__init__"}
 

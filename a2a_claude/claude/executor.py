@@ -20,6 +20,7 @@ from a2a_claude.claude import approval_answers, output_files, translate
 from a2a_claude.claude.approvals import Approvals
 from a2a_claude.claude.content import Block, Fetch, FileUnavailable, Outputs, Prompts, outputs
 from a2a_claude.claude.delegates import Delegates, Delegation
+from a2a_claude.claude.events import Events, TurnEvents
 from a2a_claude.claude.output_files import OutputFiles
 from a2a_claude.claude.results import Failure
 from a2a_claude.claude.session import ClaudeError, LiveSession, Sessions
@@ -67,10 +68,11 @@ class ClaudeExecutor(AgentExecutor):
         notes: Path | None = None,
         known: Callable[[str], bool] = lambda _: True,
         delegates: Delegates | None = None,
+        events: Events | None = None,
     ) -> None:
         """`fetch` gets files by URL, where the config allows them; `spent` is told what each turn used. In `notes` it
         is kept which tasks have folders in the workspace; they lose them when the task is not `known` any more.
-        `delegates` are the agents that Claude may call.
+        `delegates` are the agents that Claude may call, `events` what is told on the side; by default, in the streams.
         """
         self._config, self._sessions, self._redactor, self._spent = config, sessions, redactor, spent
         self._folders = TaskFolders(Path(config.claude.working_directory), notes)
@@ -78,6 +80,7 @@ class ClaudeExecutor(AgentExecutor):
         self._known, self._swept = known, -SWEEP_SECONDS
         self._running: dict[str, _Running] = {}
         self._delegates = delegates
+        self._events = events or Events(config, redactor)
 
     async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
         """One turn: submitted (for a new task), working, artifacts, the end.
@@ -94,7 +97,8 @@ class ClaudeExecutor(AgentExecutor):
         self._prompts.check(message)
         if self._config.claude.approvals == "inputRequired" and approval_answers.named(message):
             raise InvalidParamsError("No request is open: an answer names the task that waits for it, by its taskId")
-        delegation = self._delegation(context, message)
+        told = self._events.turn(context, event_queue)
+        delegation = self._delegation(context, message, told)
         running = self._running[task_id] = _Running()
         try:
             if context.current_task is None:
@@ -102,8 +106,9 @@ class ClaudeExecutor(AgentExecutor):
             await event_queue.enqueue_event(translate.working())
             try:
                 ending = await _delegating(
-                    delegation, self._turn(context, message, taken, event_queue, running, delegation)
+                    delegation, self._turn(context, message, taken, event_queue, running, delegation, told)
                 )
+                await told.end(ending.failure, None, canceled=ending.canceled)
             finally:
                 await asyncio.to_thread(self._folders.tidy, task_id)
             running.end(ending)
@@ -156,6 +161,7 @@ class ClaudeExecutor(AgentExecutor):
         queue: EventQueue,
         running: _Running,
         delegation: Delegation | None,
+        events: TurnEvents,
     ) -> Ending:
         task_id = context.task_id or ""
         timeout = self._config.timeouts.prompt / 1000
@@ -190,6 +196,7 @@ class ClaudeExecutor(AgentExecutor):
                 outputs=taken,
                 deadline=deadline,
                 waited=lambda: approvals.seconds,
+                observe=events.frame,
             )
             told = session.fell_back
             ending = await turn.run(blocks)
@@ -204,13 +211,14 @@ class ClaudeExecutor(AgentExecutor):
             if not turn.missing and context.current_task and "mcpServers" in context.current_task.metadata:
                 ending.metadata["mcpServers"] = []  # takes back what an earlier turn of the task told
             self._account(turn.usage, ending, running)
+            await events.end(ending.failure, turn.usage, canceled=ending.canceled)
             running.end(ending)
             return ending
         finally:
             approvals.close()
             await asyncio.shield(asyncio.ensure_future(self._sessions.release(session, healthy=healthy)))
 
-    def _delegation(self, context: RequestContext, message: Message) -> Delegation | None:
+    def _delegation(self, context: RequestContext, message: Message, events: TurnEvents) -> Delegation | None:
         """The calls of other agents in a turn; InvalidParamsError when they would go round in a circle."""
         if self._delegates is None:
             return None
@@ -219,7 +227,7 @@ class ClaudeExecutor(AgentExecutor):
             task_id=context.task_id or "",
             context_id=context.context_id or "",
             owner=context.call_context.user.user_name,
-            progress=lambda _tool, _state, _text: None,
+            progress=events.progress,
         )
 
     async def _prepare(

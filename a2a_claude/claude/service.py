@@ -12,6 +12,7 @@ from a2a_claude.claude.content import Fetch
 from a2a_claude.claude.context import ContextBuilder
 from a2a_claude.claude.delegates import Delegates
 from a2a_claude.claude.environment import Find
+from a2a_claude.claude.events import Events
 from a2a_claude.claude.executor import ClaudeExecutor, Spent
 from a2a_claude.claude.mcp_servers import Servers
 from a2a_claude.claude.plugins import check_plugins
@@ -19,6 +20,7 @@ from a2a_claude.claude.processes import Processes, versions
 from a2a_claude.claude.session import ClaudeError, SessionStore
 from a2a_claude.claude.sessions import Pool
 from a2a_claude.config.model import Config
+from a2a_claude.observe.events import Transport
 from a2a_claude.observe.redaction import Redactor
 
 logger = logging.getLogger(__name__)
@@ -61,10 +63,12 @@ async def open_service(
     known: Callable[[str], bool] = lambda _: True,
     delegates: Delegates | None = None,
     files: Mapping[str, Path] | None = None,
+    events: Transport | None = None,
 ) -> Service:
     """`folder` is the agent's own, `find` gives the values of variables, `hidden` are paths that
     the agent may not read. Files of tasks that are not `known` any more are removed from the workspace. `delegates` are
-    the agents that it may call, `files` what the compiled agent ships (`Agent.files`).
+    the agents that it may call, `files` what the compiled agent ships (`Agent.files`). `events` takes
+    the sideband events; without it they go into the streams of the tasks.
 
     Raises:
         OptionsError: the config cannot be served; a plugin that it enables does not load, for example.
@@ -81,7 +85,15 @@ async def open_service(
     pool.open()
     notes = folder / "tasks"
     executor = ClaudeExecutor(
-        config, pool, redactor, fetch=fetch, spent=spent, notes=notes, known=known, delegates=delegates
+        config,
+        pool,
+        redactor,
+        fetch=fetch,
+        spent=spent,
+        notes=notes,
+        known=known,
+        delegates=delegates,
+        events=Events(config, redactor, events),
     )
     looks = bool(processes.servers.used) and config.session.spare_clients == 0
     looking = asyncio.create_task(_look(processes), name="mcp-look") if looks else None

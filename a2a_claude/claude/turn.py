@@ -68,14 +68,15 @@ class Turn:
         deadline: float | None = None,
         settle_seconds: float = SETTLE_SECONDS,
         waited: Callable[[], float] = lambda: 0.0,
+        observe: Callable[[Received], Awaitable[None]] | None = None,
     ) -> None:
         """`deadline` is a time of `time.monotonic`. `waited` gives the seconds that the turn has waited for its caller,
-        in which no clock runs.
+        in which no clock runs. `observe` sees each frame before the turn does.
         """
         self._session, self._config, self._publish, self._redactor = session, config, publish, redactor
         self._stop, self._artifact_id, self._outputs = stop, artifact_id, outputs
         self._deadline, self._settle = deadline, settle_seconds
-        self._waited = waited
+        self._waited, self._observe = waited, observe
         self._streams = config.features.stream_artifact_chunks and outputs.text
         self._limits = RateLimits()
         self.usage = Usage(session.cost_before)
@@ -201,6 +202,8 @@ class Turn:
         try:
             async for received in frames:
                 self._progress = time.monotonic()
+                if self._observe is not None:
+                    await self._observe(received)
                 await self._budget.see(received.frame)
                 if await self._take(received):
                     return

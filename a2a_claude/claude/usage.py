@@ -51,6 +51,11 @@ class Usage:
         # A total that shrinks was counted from zero again.
         self.cost = (self.cost or 0.0) + (total - before if total >= before else total)
 
+    @property
+    def sdk_tokens(self) -> dict[str, int]:
+        """The tokens by the names that the SDK has for them."""
+        return {name: self.tokens[ours] for name, ours in _TOKENS.items()}
+
     def metadata(self, milliseconds: int) -> dict[str, Any]:
         """For the status that ends the task; `milliseconds` is how long the turn took. What is unknown is left out."""
         found = {
