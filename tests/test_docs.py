@@ -27,6 +27,7 @@ from tests.console import (
     PAGES,
     ROOT,
     Block,
+    blocks,
     check,
     commands,
     commands_of,
@@ -179,6 +180,19 @@ def test_the_table_of_environment_variables_is_the_programs() -> None:
     }
 
 
+CI_PAGE = (ROOT / "docs" / "ci.md").read_text("utf-8")
+
+
 def test_the_hooks_that_a_page_names_exist() -> None:
     hooks = {each["id"] for each in yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text("utf-8"))}
-    assert set(re.findall(r"- id: (a2a-claude\S+)", AGENTS_PAGE)) == hooks
+    assert set(re.findall(r"- id: (a2a-claude\S+)", CI_PAGE)) == hooks
+
+
+def test_the_inputs_of_the_workflow_for_users_are_those_of_the_page() -> None:
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "validate.yml").read_text("utf-8"))
+    inputs = workflow[True]["workflow_call"]["inputs"]  # YAML 1.1 reads `on` as a boolean
+    assert re.findall(r"^\| `(\S+)` \|", CI_PAGE, re.MULTILINE) == list(inputs)
+    [job] = [
+        job for block in blocks(CI_PAGE, "yaml") for job in (yaml.safe_load(block.text).get("jobs") or {}).values()
+    ]
+    assert job["with"].keys() <= inputs.keys()
