@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from a2a_claude.observe.redaction import REDACTED, Redactor, StreamRedactor
 
 SECRETS = ("correct-horse-battery", "two words secret", "line one\nline two", "geheim-密码密码密码密")
+BASE64 = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQ"
 CREDENTIALS = (
     *SECRETS,
     "ghp_0123456789abcdefghij0123",
@@ -21,6 +22,9 @@ CREDENTIALS = (
     "https://user:hunter2x@example.org/",
     "https://example.org/?token=abcdef01",
     "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.c2lnbmF0dXJl",
+    f"-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n\n{BASE64}\nab12==\n-----END RSA PRIVATE KEY-----",
+    f"-----BEGIN PRIVATE KEY-----\\n{BASE64}\\nab12==\\n-----END PRIVATE KEY-----",
+    f"-----BEGIN OPENSSH PRIVATE KEY-----\n{BASE64}\n{BASE64}",
 )
 HARMLESS = (
     "token = next(tokens)",
@@ -70,6 +74,10 @@ def test_what_is_held_back_is_bounded_and_a_long_credential_goes_to_its_end() ->
     stream = StreamRedactor(Redactor(), bound=64)
     told = [stream.feed("ghp_" + "a1" * 20)] + [stream.feed("b2" * 20) for _ in range(10)] + [stream.feed(" after ")]
     assert "".join([*told, stream.finish()]) == f"{REDACTED} after "
+    key = "-----BEGIN PRIVATE KEY-----\n" + f"{BASE64}\n" * 5
+    stream = StreamRedactor(Redactor(), bound=64)
+    told = [stream.feed(each) for each in (key, BASE64, f"\n{BASE64}\n", "-----END PRIVATE KEY----- after ")]
+    assert "".join([*told, stream.finish()]) == f"{REDACTED}\n-----END PRIVATE KEY----- after "
     stream = StreamRedactor(Redactor(), bound=64)
     assert len("".join(stream.feed("word" * 10) for _ in range(10))) >= 400 - 64
 
