@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner, Result
@@ -11,6 +12,7 @@ from click.testing import CliRunner, Result
 from a2a_claude.cli import main
 
 KEY = "sk-ant-api03-never-shown"
+PROGRAMS = ("git", "systemd", "docker", "docker compose", "podman", "kubectl", "nix", "bubblewrap", "socat")
 
 
 @pytest.fixture
@@ -41,7 +43,7 @@ def doctor(*arguments: str, **environment: str) -> Result:
 
 def test_versions_of_what_serves_are_named(agent: Path) -> None:
     output = doctor().output
-    for name in ("a2a-claude", "Python", "a2a-sdk", "claude-agent-sdk", "falcon", "granian", "git", "nix", "docker"):
+    for name in ("a2a-claude", "Python", "a2a-sdk", "claude-agent-sdk", "falcon", "granian", *PROGRAMS):
         assert name in output
     assert "CLI" in output
 
@@ -93,3 +95,62 @@ def test_what_would_stop_the_start_is_told(claude: str, told: str, agent: Path) 
 
 def test_an_agent_that_is_not_there(agent: Path) -> None:
     assert doctor("two").exit_code == 2
+
+
+def programs(folder: Path, **said: str) -> str:
+    """A PATH with programs that print what is said."""
+    folder.mkdir()
+    for name, text in said.items():
+        (folder / name).write_text(f"#!/bin/sh\necho '{text}'\n")
+        (folder / name).chmod(0o755)
+    return str(folder)
+
+
+def test_a_program_that_is_too_old_says_for_what(tmp_path: Path) -> None:
+    path = programs(
+        tmp_path / "bin", systemctl="systemd 247 (247.3-7)", podman="podman version 5.4.2", nix="nix (Nix) 2.8.0"
+    )
+    output = doctor(PATH=path).output
+    assert "--  systemd: systemd 247 (247.3-7)\n    hint: it is older than 252, which is needed to run" in output
+    assert "ok  podman: podman version 5.4.2" in output
+    assert "ok  nix: nix (Nix) 2.8.0" in output
+    assert "--  docker is not there (needed to build the rendered Dockerfile)" in output
+
+
+def test_a_clock_that_cannot_be_right_or_that_nothing_sets_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = programs(tmp_path / "bin", timedatectl="no")
+    assert "and nothing keeps it set\n    hint: set it" in doctor(PATH=path).output
+    monkeypatch.setattr("time.time", lambda: 0.0)
+    run = doctor(PATH=path)
+    assert run.exit_code == 1
+    assert "!!  the clock says 1970-01-01T00:00:00Z, which is before" in run.output
+
+
+def test_the_state_folder_is_the_one_that_serve_takes(agent: Path, tmp_path: Path) -> None:
+    free = "GiB are free"
+    for arguments, environment, told in (
+        ((), {"XDG_STATE_HOME": f"{tmp_path}/xdg"}, f"the state folder {tmp_path}/xdg/a2a-claude/one can be made, "),
+        ((), {"STATE_DIRECTORY": str(tmp_path)}, f"the state folder {tmp_path} can be written, "),
+        (("--state-dir", "state"), {}, f"the state folder {tmp_path}/state can be made, "),
+    ):
+        output = doctor("one", *arguments, ANTHROPIC_API_KEY=KEY, **environment).output
+        assert told in output
+        assert free in output
+
+
+def test_a_state_folder_that_cannot_be_made_is_told(agent: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    run = doctor("one", "--state-dir", "file/state", ANTHROPIC_API_KEY=KEY)
+    assert run.exit_code == 1
+    assert f"!!  the state folder {tmp_path}/file/state cannot be made by this user\n    hint: give it" in run.output
+
+
+@pytest.mark.parametrize(("mebibytes", "mark"), [(50, "!!"), (500, "--"), (5000, "ok")])
+def test_a_disk_that_is_nearly_full_is_told(
+    mebibytes: int, mark: str, agent: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free = mebibytes << 20
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(total=free, used=0, free=free))
+    assert f"{mark}  the state folder" in doctor("one", ANTHROPIC_API_KEY=KEY).output

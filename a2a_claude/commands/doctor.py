@@ -4,54 +4,37 @@ from __future__ import annotations
 
 import os
 import platform
-import shutil
 import socket
-import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal
 
 import click
 
 from a2a_claude import __version__
+from a2a_claude.commands import host
 from a2a_claude.commands.common import INVALID, fail
-from a2a_claude.commands.naming import agent_path
+from a2a_claude.commands.host import Finding
+from a2a_claude.commands.naming import agent_path, state_folder
 from a2a_claude.config.agent import Agent
 
 _RUNTIME = ("a2a-sdk", "claude-agent-sdk", "falcon", "granian")
-_TOOLS = {
-    "git": (["git", "--version"], "needed for git marketplaces"),
-    "systemd": (["systemctl", "--version"], "needed to run the rendered unit"),
-    "docker": (["docker", "--version"], "needed to build the rendered Dockerfile"),
-    "nix": (["nix", "--version"], "needed for the flake and the NixOS module"),
-    "bubblewrap": (["bwrap", "--version"], "needed for claude.sandbox"),
-}
 _MARKS = {"ok": "ok", "note": "--", "problem": "!!"}
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """What was looked at and found; `hint` says what to do about a problem."""
-
-    level: Literal["ok", "note", "problem"]
-    text: str
-    hint: str = ""
 
 
 @click.command()
 @click.argument("path", required=False, type=click.Path())
-def command(path: str | None) -> None:
+@click.option("--state-dir", type=click.Path(), help="Where tasks are kept, as for serve.")
+def command(path: str | None, state_dir: str | None) -> None:
     """Look at this machine, and at what the agent at PATH needs to be served on it. Exits 1 when something is missing.
 
     PATH is as for serve. Of credentials only the names are shown.
     """
-    findings = [*_machine(), *_claude(), *_tools()]
+    findings = [*_machine(), host.clock(), *_claude(), *host.programs()]
     if path is not None:
-        findings += _agent(path)
+        findings += _agent(path, state_dir)
     for each in findings:
         click.echo(f"{_MARKS[each.level]}  {each.text}")
         if each.hint:
@@ -88,7 +71,7 @@ def _claude(override: str | None = None) -> Iterator[Finding]:
             hint = "use a platform that has one (glibc, not musl), or set claude.executablePathOverride"
             yield Finding("problem", "claude-agent-sdk has no CLI for this platform", hint)
         return
-    told = _first_line([str(path), "--version"])
+    told = host.first_line([str(path), "--version"])
     if told is None:
         yield Finding(
             "problem", f"Claude's CLI {path} does not run", "reinstall claude-agent-sdk, or look at its error"
@@ -97,21 +80,7 @@ def _claude(override: str | None = None) -> Iterator[Finding]:
         yield Finding("ok", f"Claude's CLI {told}, {path}")
 
 
-def _tools() -> Iterator[Finding]:
-    for name, (run, purpose) in _TOOLS.items():
-        told = _first_line(run) if shutil.which(run[0]) else None
-        yield Finding("ok", f"{name}: {told}") if told else Finding("note", f"{name} is not there ({purpose})")
-
-
-def _first_line(run: list[str]) -> str | None:
-    try:
-        ran = subprocess.run(run, capture_output=True, text=True, timeout=20, check=True)
-    except (OSError, subprocess.SubprocessError, UnicodeDecodeError):
-        return None
-    return next(iter(ran.stdout.splitlines()), "").strip() or None
-
-
-def _agent(path: str) -> Iterator[Finding]:
+def _agent(path: str, state_dir: str | None) -> Iterator[Finding]:
     from a2a_claude.config.loader import Options, load_fleet
     from a2a_claude.config.resolution import resolved
     from a2a_claude.config.variables import lookup
@@ -132,6 +101,7 @@ def _agent(path: str) -> Iterator[Finding]:
     yield Finding("ok", f"agent {agent.name}")
     if find_spec("claude_agent_sdk"):
         yield from _served(agent, {name: bool((find(name) or "").strip()) for name in _credential_names(agent)})
+    yield from host.folder(state_folder(state_dir, agent.name), "the state folder")
     yield from _port(agent)
 
 

@@ -16,3 +16,12 @@ def state_base() -> Path:
     """The folder of this user's agents' states (XDG Base Directory Specification)."""
     home = os.environ.get("XDG_STATE_HOME", "")
     return (Path(home) if home.startswith("/") else Path.home() / ".local" / "state") / "a2a-claude"
+
+
+def state_folder(given: str | None, agent: str) -> Path:
+    """Where `serve` keeps an agent's state: `--state-dir`, systemd's first, or a folder of the user's own."""
+    if given:
+        return Path(given).absolute()
+    if systemd := os.environ.get("STATE_DIRECTORY", "").split(":")[0]:
+        return Path(systemd)
+    return state_base() / agent

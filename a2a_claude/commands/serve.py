@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from a2a_claude.commands.common import INVALID, USAGE, _profile, fail, report
-from a2a_claude.commands.naming import agent_path, state_base
+from a2a_claude.commands.naming import agent_path, state_folder
 from a2a_claude.commands.runtime import require_runtime
 from a2a_claude.config.agent import Agent
 from a2a_claude.config.diagnostics import Diagnostic, tidy
@@ -89,7 +89,7 @@ def command(
     if agent is None or any(each.severity == "error" for each in found):
         report(found, "text", strict=False)
         raise SystemExit(INVALID)
-    raise SystemExit(_run(agent, executor, _state(state_dir, agent), port, find, found))
+    raise SystemExit(_run(agent, executor, state_folder(state_dir, agent.name), port, find, found))
 
 
 def _target(given: str | None) -> Path:
@@ -124,15 +124,6 @@ def _load(target: Path, options: Options) -> tuple[Loaded, list[Diagnostic]]:
         names = ", ".join(each.file.name for each in fleet.loaded)
         fail(f"{target} holds several agents: {names}", "a server serves one: name it")
     return fleet.loaded[0], found
-
-
-def _state(given: str | None, agent: Agent) -> Path:
-    """`--state-dir`, systemd's, or a folder of the user's own."""
-    if given:
-        return Path(given).absolute()
-    if systemd := os.environ.get("STATE_DIRECTORY", "").split(":")[0]:
-        return Path(systemd)
-    return state_base() / agent.name
 
 
 def _run(
