@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from a2a.server.agent_execution.context import RequestContext
 from a2a.server.events.event_queue import EventQueue
-from google.protobuf.json_format import MessageToDict
+from a2a.types.a2a_pb2 import Message
 
 from a2a_claude.claude.delegates import SERVER
 from a2a_claude.claude.frame_events import BACKEND, LONGEST_MESSAGE, Frames
@@ -55,13 +55,10 @@ class Events:
         return TurnEvents(transport, frames, self._origin(context), self._redactor, begun=bool(context.current_task))
 
     def _origin(self, context: RequestContext) -> Origin:
-        message = context.message
-        given: dict[str, Any] = {}
-        if message is not None and message.HasField("metadata"):
-            given = {key: MessageToDict(message.metadata)[key] for key in message.metadata.fields}
         context_id = context.context_id or ""
-        trace = _id(given.get("traceId")) or context_id
-        return Origin(*self._agent, trace, context.task_id or "", context_id, _id(given.get("parentAgentId")))
+        trace = _given(context.message, "traceId") or context_id
+        parent = _given(context.message, "parentAgentId")
+        return Origin(*self._agent, trace, context.task_id or "", context_id, parent)
 
 
 class TurnEvents:
@@ -134,5 +131,9 @@ class TurnEvents:
                 logger.warning("The event %s was not told: %s", kind, error)
 
 
-def _id(value: object) -> str | None:
-    return value if isinstance(value, str) and _ID.fullmatch(value) else None
+def _given(message: Message | None, name: str) -> str | None:
+    """An id in the metadata of a message; None without one, and for what is none."""
+    if message is None or name not in message.metadata.fields:
+        return None
+    value = message.metadata.fields[name].string_value
+    return value if _ID.fullmatch(value) else None

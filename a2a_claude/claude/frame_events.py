@@ -190,7 +190,8 @@ class Frames:
     # Texts
 
     def _text(self, text: object, most: int) -> str:
-        return self._redactor.excerpt(text, most) if isinstance(text, str) else ""
+        # Half a surrogate pair is JSON, and nothing that could be sent.
+        return self._redactor.excerpt(text.encode("utf-8", "replace").decode(), most) if isinstance(text, str) else ""
 
     def _name(self, text: object) -> str:
         return self._text(text, LONGEST_NAME)
