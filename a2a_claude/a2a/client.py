@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ipaddress
 import mimetypes
+import re
 from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 from typing import Any, Final
@@ -27,12 +28,13 @@ from a2a.types.a2a_pb2 import (
     TaskState,
 )
 from a2a.utils.errors import A2AError
-from google.protobuf.json_format import MessageToDict, ParseDict
+from google.protobuf.json_format import MessageToDict, ParseDict, SerializeToJsonError
 from google.protobuf.struct_pb2 import Value
 
 CONNECT_SECONDS: Final = 10.0
 _BINDINGS: Final = ["JSONRPC", "HTTP+JSON"]
 _CARD: Final = "/.well-known/agent-card.json"
+_TOKEN: Final = re.compile(r"[!-~]+")  # RFC 9110 section 5.5
 _ENDED: Final = {
     TaskState.TASK_STATE_COMPLETED,
     TaskState.TASK_STATE_FAILED,
@@ -114,8 +116,11 @@ async def fetch_card(url: str, token: str | None = None) -> dict[str, Any]:
 
 
 def as_json(event: Any) -> dict[str, Any]:
-    """An event, task or message as ProtoJSON."""
-    found: dict[str, Any] = MessageToDict(event)
+    """An event, task, message or part of one as ProtoJSON; CallError when JSON cannot have it."""
+    try:
+        found: dict[str, Any] = MessageToDict(event)
+    except (SerializeToJsonError, ValueError) as error:  # protobuf takes NaN
+        raise CallError(f"what the agent says is not JSON: {error}") from error
     return found
 
 
@@ -125,8 +130,9 @@ def texts(parts: Iterable[Part]) -> str:
 
 
 def state_name(state: int) -> str:
-    """`completed`, `input-required`, …"""
-    return TaskState.Name(state).removeprefix("TASK_STATE_").lower().replace("_", "-")
+    """`completed`, `input-required`, …; also of a state that this version does not know."""
+    name = TaskState.Name(state) if state in TaskState.values() else f"TASK_STATE_{state}"
+    return name.removeprefix("TASK_STATE_").lower().replace("_", "-")
 
 
 def has_ended(state: int) -> bool:
@@ -136,7 +142,7 @@ def has_ended(state: int) -> bool:
 
 def _mention(part: Part) -> str:
     if part.HasField("data"):
-        return f"{MessageToDict(part.data)}\n"
+        return f"{as_json(part.data)}\n"
     what = part.url or part.filename or "a file"
     return f"[{what}{', ' + part.media_type if part.media_type else ''}]\n"
 
@@ -148,15 +154,29 @@ def _file_part(path: Path) -> Part:
 
 def _resolver(http: httpx.AsyncClient, url: str) -> A2ACardResolver:
     parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise CallError(f"{url} is no URL of an agent: write http://host:port")
     if parts.path.endswith(".json"):
         return A2ACardResolver(http, f"{parts.scheme}://{parts.netloc}", parts.path)
     return A2ACardResolver(http, url.rstrip("/"), _CARD)
 
 
+def _check(url: str, token: str | None) -> None:
+    try:
+        parts = urlsplit(url)
+        known = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+        known = known and bool(httpx.URL(url).host)
+    except (ValueError, httpx.InvalidURL):
+        known = False
+    if not known:
+        raise CallError(f"{url} is no URL of an agent: write http://host:port")
+    if token and not _TOKEN.fullmatch(token):
+        # Whatever sends it would quote it in its error.
+        raise CallError("the token has spaces or characters that no header can have")
+
+
 def _http(url: str, token: str | None, extensions: Iterable[str] = ()) -> httpx.AsyncClient:
-    own = urlsplit(url).hostname or ""
+    token = token and token.strip()
+    _check(url, token)
+    own, secure = urlsplit(url).hostname or "", urlsplit(url).scheme == "https"
 
     async def authorize(request: httpx.Request) -> None:
         if not token:
@@ -165,6 +185,8 @@ def _http(url: str, token: str | None, extensions: Iterable[str] = ()) -> httpx.
             raise CallError(
                 f"the card sends callers to {request.url.host}, and the token is for {own}: call that host itself"
             )
+        if secure and request.url.scheme != "https":
+            raise CallError("the card leads from https to http, where anybody could read the token")
         request.headers["Authorization"] = f"Bearer {token}"
 
     # An agent may think for as long as it likes; its server says when it is gone.
@@ -195,5 +217,5 @@ def _told() -> Any:
         raise CallError(error.message) from error
     except httpx.HTTPStatusError as error:
         raise CallError(f"{error.request.url} answered {error.response.status_code}") from error
-    except httpx.HTTPError as error:
+    except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
         raise CallError(f"{type(error).__name__}: {error}") from error

@@ -12,20 +12,36 @@ import click
 from a2a_claude.commands.progress import printable
 
 
+def can_ask(request: Any) -> bool:
+    """Whether `request` is one that a person can be asked about; an agent may send anything."""
+    if not isinstance(request, Mapping) or not isinstance(request.get("id"), str) or not request["id"]:
+        return False
+    if questions := request.get("questions"):
+        return isinstance(questions, list) and all(
+            isinstance(each, Mapping) and isinstance(each.get("options", []), list) for each in questions
+        )
+    choices = request.get("choices")
+    named = isinstance(choices, list) and all(
+        isinstance(each, Mapping) and isinstance(each.get("id"), str) for each in choices
+    )
+    return bool(choices) and named and isinstance(request.get("input", {}), Mapping)
+
+
 def ask(requests: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The answers to open requests, each as its `approvals` entry. click.Abort when the person gives up."""
+    """The answers to open requests that `can_ask`, each as its `approvals` entry. click.Abort when the person gives
+    up."""
     return [_question(each) if each.get("questions") else _decision(each) for each in requests]
 
 
 def _decision(request: Mapping[str, Any]) -> dict[str, Any]:
-    click.echo(printable(f"\n{request.get('tool')} asks for permission"), err=True)
+    click.echo(f"\n{_line_of(request.get('tool'))} asks for permission", err=True)
     for key in ("title", "description", "reason", "path"):
         if request.get(key):
-            click.echo(printable(f"  {key}: {request[key]}"), err=True)
-    for name, value in (request.get("input") or {}).items():
+            _show(f"{key}: {request[key]}")
+    for name, value in request.get("input", {}).items():
         shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        click.echo(printable(f"  {name}: {shown}"), err=True)
-    choices = [each for each in request.get("choices") or () if isinstance(each, Mapping)]
+        _show(f"{name}: {shown}")
+    choices = request["choices"]
     picked = choices[_pick([str(each.get("label") or each.get("id")) for each in choices])]
     answer: dict[str, Any] = {"id": request["id"], "choice": picked["id"]}
     if picked["id"] == "deny" and (why := _line("Why (empty for no reason)")):
@@ -38,11 +54,12 @@ def _question(request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _answer(question: Mapping[str, Any]) -> Any:
-    click.echo(printable(f"\n{question.get('question')}"), err=True)
-    options = [each for each in question.get("options") or () if isinstance(each, Mapping)]
+    click.echo(err=True)
+    _show(str(question.get("question")), "")
+    options = [each for each in question.get("options", []) if isinstance(each, Mapping)]
     for number, each in enumerate(options, 1):
         about = f" – {each['description']}" if each.get("description") else ""
-        click.echo(printable(f"  {number}. {each.get('label')}{about}"), err=True)
+        _show(f"{number}. {each.get('label')}{about}")
     many = bool(question.get("multiSelect"))
     while True:
         said = _line("Numbers with commas, or words of your own" if many else "A number, or words of your own")
@@ -58,11 +75,20 @@ def _answer(question: Mapping[str, Any]) -> Any:
 
 def _pick(labels: Sequence[str]) -> int:
     for number, label in enumerate(labels, 1):
-        click.echo(printable(f"  {number}. {label}"), err=True)
+        _show(f"{number}. {label}")
     while True:
         said = _line(f"Choose 1 to {len(labels)}")
         if said.isdecimal() and 0 < int(said) <= len(labels):
             return int(said) - 1
+
+
+def _show(text: str, indent: str = "  ") -> None:
+    """Further lines of a text are marked: they are the model's words, which could be those of this prompt."""
+    click.echo(indent + printable(text).replace("\n", f"\n{indent}  | "), err=True)
+
+
+def _line_of(value: object) -> str:
+    return printable(" ".join(str(value).split()))
 
 
 def _line(what: str) -> str:

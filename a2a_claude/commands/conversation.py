@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from a2a_claude.commands import progress
+from a2a_claude.commands.approving import can_ask
 from a2a_claude.commands.common import INVALID
 from a2a_claude.commands.progress import printable
 
@@ -62,7 +63,7 @@ class Conversation:
         from a2a_claude.a2a.client import state_name
 
         asks = state_name(self._state) == "input-required" and isinstance(self._asked, list)
-        return [each for each in self._asked if isinstance(each, dict) and each.get("id")] if asks else []
+        return list(filter(can_ask, self._asked)) if asks else []
 
     def end(self) -> int:
         """What is left to say, and the exit code."""

@@ -32,8 +32,7 @@ def line(event: str, data: Mapping[str, Any]) -> str:
             kind = data.get("rateLimitType") or "limit"
             return _said("rate limit", f"{kind}: {data.get('status')}, {data.get('action')}")
         case "background_tasks":
-            tasks = data.get("tasks")
-            names = [str(each.get("description")) for each in tasks] if isinstance(tasks, list) else []
+            names = [str(each.get("description")) for each in _objects(data.get("tasks"))]
             return _said("background", ", ".join(names) or "nothing runs any more")
         case "context_window" if data.get("compacted"):
             return _said("context", f"compacted to {_number(data.get('usedTokens'))} tokens")
@@ -72,17 +71,19 @@ def _tool(data: Mapping[str, Any]) -> str:
 def _decision(data: Mapping[str, Any]) -> str:
     match data.get("kind"):
         case "file_change":
-            changes = data.get("changes")
-            paths = [str(each.get("path")) for each in changes] if isinstance(changes, list) else []
-            return _said("file", ", ".join(paths))
+            return _said("file", ", ".join(str(each.get("path")) for each in _objects(data.get("changes"))))
         case "todo_list":
-            items = data.get("items")
-            listed = items if isinstance(items, list) else []
+            listed = _objects(data.get("items"))
             done = sum(each.get("completed") is True or each.get("status") == "completed" for each in listed)
             return _said("todo", f"{done} of {len(listed)} done")
         case "permission_denied":
             return _said("denied", f"{data.get('tool')}: {data.get('message')}")
     return ""
+
+
+def _objects(value: object) -> list[Mapping[str, Any]]:
+    """The objects of a list; an agent may send anything."""
+    return [each for each in value if isinstance(each, Mapping)] if isinstance(value, list) else []
 
 
 def _said(what: str, more: object) -> str:
