@@ -32,10 +32,15 @@
         };
     in
     {
-      packages = forEachSystem (pkgs: {
-        inherit (pkgs) a2a-claude;
-        default = pkgs.a2a-claude;
-      });
+      # `nix build .#image-reviewer` makes a script that writes the image of agents/reviewer to standard output.
+      packages = forEachSystem (
+        pkgs:
+        {
+          inherit (pkgs) a2a-claude;
+          default = pkgs.a2a-claude;
+        }
+        // lib.mapAttrs' (name: agent: lib.nameValuePair "image-${name}" agent.image) (agentsFor pkgs)
+      );
 
       # `nix run .#reviewer` serves agents/reviewer.
       apps = forEachSystem (pkgs: lib.mapAttrs (_: agent: agent.app) (agentsFor pkgs));
@@ -57,6 +62,10 @@
           package = pkgs.a2a-claude;
           module = import ./nix/module-check.nix {
             inherit lib pkgs;
+            module = self.nixosModules.default;
+          };
+          vm = import ./nix/tests/module.nix {
+            inherit pkgs;
             module = self.nixosModules.default;
           };
         }

@@ -1,7 +1,7 @@
-# Every agent of `${source}/agents`: `{ <name> = { compiled, app }; }`.
+# Every agent of `${source}/agents`: `{ <name> = { compiled, app, image }; }`.
 #
 # `compiled` holds `<name>/agent.json`, so an invalid config fails the build with the compiler's diagnostics; `app` is
-# what `nix run` starts, and passes its arguments on.
+# what `nix run` starts, and passes its arguments on; `image` makes a container image.
 {
   lib,
   pkgs,
@@ -39,6 +39,14 @@ let
     in
     {
       inherit compiled;
+      image = import ./image.nix {
+        inherit
+          lib
+          pkgs
+          name
+          compiled
+          ;
+      };
       app = {
         type = "app";
         program = lib.getExe serve;

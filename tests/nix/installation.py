@@ -37,7 +37,26 @@ class Nix:
 
     def run(self, program: str, *arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
         """Run `nix`, `nix-instantiate` and the like; the exit code is the caller's to judge."""
-        environment = {
+        return subprocess.run(
+            [*self._program(program), *arguments],
+            env=self._environment(),
+            cwd=cwd,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+
+    def start(self, program: str, *arguments: str, cwd: Path, log: Path, **variables: str) -> subprocess.Popen[str]:
+        """The same without waiting for its end, with more variables; what it says goes to `log`."""
+        command = [*self._program(program), *arguments]
+        with log.open("w") as file:
+            return subprocess.Popen(
+                command, env={**self._environment(), **variables}, cwd=cwd, stdout=file, stderr=file, text=True
+            )
+
+    def _environment(self) -> dict[str, str]:
+        return {
             "PATH": os.environ["PATH"],
             "LANG": "C.UTF-8",
             "HOME": str(self.folder / "home"),
@@ -47,15 +66,6 @@ class Nix:
             "NIX_CONF_DIR": str(self.folder / "etc"),
             "NIX_DATA_DIR": str(self.folder / "share"),
         }
-        return subprocess.run(
-            [*self._program(program), *arguments],
-            env=environment,
-            cwd=cwd,
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
 
     def _program(self, name: str) -> list[str]:
         if self.root is None:

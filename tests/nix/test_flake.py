@@ -5,76 +5,15 @@ from __future__ import annotations
 import base64
 import json
 import re
-import shutil
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 
+from tests.nix.flake import Flake
 from tests.nix.installation import HERE, PROJECT, Nix, nix_of
-from tests.tools import require
 
 SYSTEMS = ["aarch64-linux", "x86_64-linux"]
-SOURCES = [
-    "LICENSE",
-    "README.md",
-    "a2a_claude",
-    "agents",
-    "flake.lock",
-    "flake.nix",
-    "nix",
-    "pyproject.toml",
-    "schema",
-    "templates",
-    "uv.lock",
-]
-
-
-class Flake:
-    """A copy of the project in a git repository of its own, and nixpkgs replaced by the stub.
-
-    `calls` is where the stub's a2a-claude notes its arguments before it runs.
-    """
-
-    def __init__(self, installed: Nix, folder: Path) -> None:
-        self.nix = installed
-        self.project = folder / "project"
-        self.calls = folder / "calls"
-        self.stub = folder / "stub"
-        self.project.mkdir()
-        ignored = shutil.ignore_patterns("__pycache__", "workspace")
-        for name in SOURCES:
-            source = PROJECT / name
-            if source.is_dir():
-                shutil.copytree(source, self.project / name, ignore=ignored)
-            else:
-                shutil.copy(source, self.project / name)
-        shutil.copytree(HERE / "stub", self.stub)
-        python = folder / "python"
-        python.write_text(f'#!/bin/sh\n{{ printf "%s|" "$@"; echo; }} >> {self.calls}\nexec {sys.executable} "$@"\n')
-        python.chmod(0o755)
-        (self.stub / "python.json").write_text(json.dumps({"python": str(python)}))
-        subprocess.run([require("git", "apt-get install git"), "init", "--quiet"], cwd=self.project, check=True)
-        self.track()
-
-    def track(self) -> None:
-        """Flakes see tracked files only."""
-        subprocess.run(["git", "add", "--all"], cwd=self.project, check=True)
-
-    def run(self, *arguments: str, passed: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
-        """`nix <arguments>` in the project; `passed` are the arguments of the program that it runs."""
-        override = ("--override-input", "nixpkgs", f"path:{self.stub}", "--no-write-lock-file")
-        program = ("--", *passed) if passed else ()
-        return self.nix.run("nix", *arguments, *override, *program, cwd=self.project)
-
-    def apps(self) -> list[str]:
-        """The names of the apps for one system."""
-        done = self.run("eval", "--json", ".#apps.x86_64-linux", "--apply", "builtins.attrNames")
-        assert done.returncode == 0, done.stderr
-        names: list[str] = json.loads(done.stdout)
-        return names
 
 
 @pytest.fixture(scope="module", params=["machine", "trixie"])
@@ -106,8 +45,9 @@ def test_every_output_is_there_for_both_systems(flake: Flake) -> None:
     agents = sorted(each.parent.name for each in (PROJECT / "agents").glob("*/agent.yaml"))
     for system in SYSTEMS:
         assert sorted(shown["apps"][system]) == agents
-        assert sorted(shown["packages"][system]) == ["a2a-claude", "default"]
-        assert sorted(shown["checks"][system]) == sorted([*(f"agent-{each}" for each in agents), "module", "package"])
+        assert sorted(shown["packages"][system]) == ["a2a-claude", "default", *(f"image-{each}" for each in agents)]
+        named = [*(f"agent-{each}" for each in agents), "module", "package", "vm"]
+        assert sorted(shown["checks"][system]) == named
         assert list(shown["devShells"][system]) == ["default"]
         assert shown["formatter"][system]["type"] == "derivation"
     assert shown["nixosModules"]["default"]["type"] == "nixos-module"
@@ -223,7 +163,7 @@ def test_packages_that_nixpkgs_has_too_old_come_from_uv_lock(installed: Nix, cpu
 
 
 def test_every_file_parses(installed: Nix) -> None:
-    files = [PROJECT / "flake.nix", *PROJECT.glob("nix/*.nix"), *HERE.rglob("*.nix")]
+    files = [PROJECT / "flake.nix", *PROJECT.glob("nix/**/*.nix"), *HERE.rglob("*.nix")]
     done = installed.run("nix-instantiate", "--parse", *map(str, files))
     assert done.returncode == 0, done.stderr
 

@@ -1,4 +1,5 @@
-# `import nixpkgs { system, … }`: a package set whose programs are run by the Python that `python.json` names.
+# `import nixpkgs { system, … }`: a package set whose programs are run by the Python that `python.json` names, and whose
+# Claude Code is another program of that file.
 {
   system,
   overlays ? [ ],
@@ -42,18 +43,28 @@ let
       meta.mainProgram = name;
     };
 
+  settings = builtins.fromJSON (builtins.readFile ./python.json);
+
   self = {
     inherit lib;
     stdenv.hostPlatform = { inherit system; };
 
     bash = program "bash" "exec /bin/bash \"$@\"";
     git = program "git" "exec /usr/bin/git \"$@\"";
-    claude-code = program "claude" "echo stub" // {
+    claude-code = program "claude" "exec ${settings.claude} \"$@\"" // {
       meta = {
         mainProgram = "claude";
         available = config.allowUnfreePredicate or (_: false) { pname = "claude-code"; };
       };
     };
+    tini = program "tini" "shift; exec \"$@\"";
+    bashInteractive = self.bash;
+    gitMinimal = self.git;
+    cacert = program "cacert" "exit 0";
+    coreutils = program "coreutils" "exit 0";
+    findutils = program "findutils" "exit 0";
+    gnugrep = program "gnugrep" "exit 0";
+    gnused = program "gnused" "exit 0";
     nixfmt-tree = program "treefmt" "exit 0";
     ruff = program "ruff" "exit 0";
     uv = program "uv" "exit 0";
@@ -72,6 +83,34 @@ let
         inherit text;
         passAsFile = [ "text" ];
       } "cp $textPath $out";
+    # What an image is made from, printed as JSON where nixpkgs' script streams the image.
+    dockerTools = {
+      binSh = self.bash;
+      usrBinEnv = self.coreutils;
+      fakeNss.override = accounts: self.writeText "accounts" (builtins.toJSON accounts);
+      streamLayeredImage =
+        image: program "stream-${baseNameOf image.name}" "cat ${self.writeText "image" (builtins.toJSON image)}";
+    };
+
+    # The machine that a test asks for, evaluated; nothing boots.
+    testers.runNixOSTest =
+      test:
+      let
+        machine = (lib.nixosSystem {
+          inherit system;
+          modules = [ test.nodes.machine ];
+        }).config;
+        failed = builtins.filter (each: !each.assertion) machine.assertions;
+      in
+      if failed != [ ] then
+        throw (builtins.head failed).message
+      else
+        self.writeText test.name (
+          builtins.toJSON {
+            inherit (test) testScript;
+            units = builtins.mapAttrs (_: unit: unit.text) machine.systemd.units;
+          }
+        );
     mkShell = _: program "shell" "exit 0";
 
     python3Packages.buildPythonApplication =
@@ -83,7 +122,7 @@ let
       }:
       program pname ''
         PATH=$PATH:${lib.elemAt makeWrapperArgs 3}
-        PYTHONPATH=${src} exec ${(builtins.fromJSON (builtins.readFile ./python.json)).python} -m a2a_claude "$@"
+        PYTHONPATH=${src} exec ${settings.python} -m a2a_claude "$@"
       '';
     python3Packages.hatchling = null;
 

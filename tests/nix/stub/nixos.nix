@@ -81,10 +81,12 @@ in
     assertions = list;
     warnings = list;
     environment.etc = set;
+    environment.systemPackages = list;
     networking.firewall.allowedTCPPorts = list;
     systemd.services = of (types.attrsOf (types.submodule service)) { };
     systemd.sockets = of (types.attrsOf (types.submodule socket)) { };
     systemd.units = set;
+    systemd.tmpfiles.rules = list;
     system.stateVersion = text;
   };
 
