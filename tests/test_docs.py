@@ -41,7 +41,7 @@ from tests.tools import require
 
 LINKED = sorted([*PAGES, ROOT / "docs" / "rules.md", ROOT / "CONTRIBUTING.md"])
 # Who runs the commands that not every machine can run.
-ENGINES = {"systemd": "tests/e2e/test_docs_systemd.py"}
+ENGINES = {"kubernetes": "tests/test_docs_kubernetes.py", "systemd": "tests/e2e/test_docs_systemd.py"}
 
 
 # --- Commands ---------------------------------------------------------------------------------------------------------
