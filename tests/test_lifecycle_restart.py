@@ -99,13 +99,21 @@ async def _long_turn(context: RequestContext, queue: EventQueue) -> None:
         await queue.enqueue_event(chunk("x" * 100_000, append=True))
 
 
+def _pragma(lifecycle: Lifecycle, setting: str) -> None:
+    """For all that writes: on the event loop and in the writer's thread."""
+    writer = lifecycle.store._writer
+    for connection in (writer._connection, writer._other):
+        assert connection is not None
+        connection.execute(f"PRAGMA {setting}")
+
+
 @asynchronous
 async def test_a_full_disk_fails_the_task_and_not_the_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(endings, "REPAIR_DELAYS", (0.01,))
     async with serving(Driven(_long_turn), tmp_path / "tasks.sqlite3") as lifecycle:
         caller = Caller(lifecycle)
         # SQLite's own bound on the size of the file: it runs into SQLITE_FULL as on a full disk.
-        lifecycle.store._writer._connection.execute("PRAGMA max_page_count = 200")
+        _pragma(lifecycle, "max_page_count = 200")
         stream = caller.stream()
         shown = (await anext(stream))["task"]
         with pytest.raises(InternalError, match="cannot store this task"):
@@ -131,7 +139,7 @@ async def test_while_the_store_takes_nothing_the_server_lives_and_says_that_it_i
         shown = await caller.task(return_immediately=True)
         await until(lambda: lifecycle.stats().tasks == {"TASK_STATE_WORKING": 1})
         await lifecycle.store.check()
-        lifecycle.store._writer._connection.execute("PRAGMA query_only = ON")
+        _pragma(lifecycle, "query_only = ON")
         await until(lambda: lifecycle.stats().running == 0)
         for _ in range(2):
             with pytest.raises(StoreError, match=r"cannot be written: give the server's user write access"):
@@ -139,7 +147,7 @@ async def test_while_the_store_takes_nothing_the_server_lives_and_says_that_it_i
         with pytest.raises(InternalError, match="cannot store this task"):
             await caller.send()
         assert state(await caller.get(shown["id"])) == "working", "nobody is told what is not stored"
-        lifecycle.store._writer._connection.execute("PRAGMA query_only = OFF")
+        _pragma(lifecycle, "query_only = OFF")
         while state(await caller.get(shown["id"])) != "failed":
             await asyncio.sleep(0.001)
         await lifecycle.store.check()

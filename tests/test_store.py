@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from a2a_claude.store import PushConfig, Session, Store, StoreError, TaskRow, changes, schema
+from a2a_claude.store import PushConfig, Session, Store, StoreError, TaskRow, changes, schema, writer
 from a2a_claude.store.retention import BATCH, GRACE
 from a2a_claude.store.rows import Filter
 from a2a_claude.store.schema import MIGRATIONS
@@ -172,6 +172,64 @@ async def test_a_change_that_fails_does_not_take_its_neighbours_with_it(where: s
     assert store.task("task 1") == first
     assert store.task("task 2") == second
     await store.close()
+
+
+@asynchronous
+async def test_the_log_is_folded_into_the_file_in_a_thread_and_begins_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "_CHECKPOINT", 1 << 18)
+    path = tmp_path / "tasks.sqlite3"
+    store = await Store.open(path)
+    order: list[int] = []
+    for number in range(1000):
+        last = store.write([changes.create_task(row(store, number))], partial(order.append, number))
+        if number % 10 == 0:
+            await last
+    await last
+    assert order == list(range(1000))
+    assert path.stat().st_size > 1 << 16
+    assert Path(f"{path}-wal").stat().st_size < 1 << 20, "all of it is some 5 MB"
+    await store.close()
+
+
+@pytest.mark.parametrize("size", [1, 2 << 20], ids=["little", "much at once"])
+@asynchronous
+async def test_a_file_that_another_program_holds_keeps_writes_waiting_and_nothing_else(
+    size: int, tmp_path: Path
+) -> None:
+    path = tmp_path / "tasks.sqlite3"
+    store = await Store.open(path)
+    first, second, third = (row(store, number) for number in range(3))
+    await store.write([changes.create_task(first)])
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    order: list[str] = []
+    held = store.write([changes.create_task(second), changes.add_message(second.key, 1, b" " * size)])
+    held.add_done_callback(lambda _: order.append("held"))
+    while store._writer._in_thread is None:
+        await asyncio.sleep(0)
+    after = store.write([changes.create_task(third)])
+    after.add_done_callback(lambda _: order.append("after"))
+    waiter = asyncio.ensure_future(_wait(after))
+    await asyncio.sleep(0)
+    waiter.cancel()
+    assert store.task(first.task_id) == first
+    assert store.task(second.task_id) is None
+    assert not held.done()
+    other.execute("ROLLBACK")
+    await after
+    assert order[:1] == ["held"]
+    assert store.task(second.task_id) == second
+    assert store.task(third.task_id) == third
+    with pytest.raises(asyncio.CancelledError):
+        await waiter
+    other.close()
+    await store.close()
+
+
+async def _wait(write: asyncio.Future[None]) -> None:
+    await write
 
 
 @asynchronous

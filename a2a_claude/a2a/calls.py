@@ -124,7 +124,7 @@ class Calls:
             "method": operation.name,
             "request_id": getattr(req.context, "request_id", ""),
         }
-        return ServerCallContext.model_construct(state=state, user=user, tenant=tenant, requested_extensions=extensions)
+        return ServerCallContext(state=state, user=user, tenant=tenant, requested_extensions=extensions)
 
     async def body(self, req: Request) -> bytes:
         """The whole body of a request; HTTPError when it is too large or comes too slowly."""

@@ -11,7 +11,6 @@ import contextlib
 import logging
 from collections.abc import Callable
 from functools import partial
-from uuid import uuid4
 
 from a2a.server.agent_execution.agent_executor import AgentExecutor
 from a2a.server.agent_execution.context import RequestContext
@@ -28,6 +27,7 @@ from a2a.utils.errors import (
 from a2a_claude.a2a import events
 from a2a_claude.a2a.answering import answering
 from a2a_claude.a2a.errors import invalid_params
+from a2a_claude.a2a.ids import new_id
 from a2a_claude.a2a.live import LiveTask, Step
 from a2a_claude.a2a.sideband import Sideband
 from a2a_claude.a2a.subscribers import Subscriber
@@ -94,14 +94,14 @@ class Engine:
                     f"Task {live.id} has ended: send the message without taskId to start a new task"
                 )
         else:
-            live = LiveTask.new(self.store.next_key(), message.context_id or str(uuid4()), owner, milliseconds())
+            live = LiveTask.new(self.store.next_key(), message.context_id or new_id(), owner, milliseconds())
         try:
             document = live.document(message)
         except ValueError as error:
             raise invalid_params(("message", str(error))) from error
-        turn = Turn(live, params, context, subscriber=subscriber, push=push)
+        turn = Turn(live, params, document, context, subscriber=subscriber, push=push)
         if turn.follow_up and self._answers(turn):
-            return self._go_on(turn, document)
+            return self._go_on(turn)
         turn.place = self.turns.take((owner, live.context_id), partial(self._start, turn))
         live.turns.append(turn)
         if subscriber:
@@ -120,7 +120,7 @@ class Engine:
             return False
         return self._answering.answer(RequestContext(turn.context, turn.params, live.id, live.context_id))
 
-    def _go_on(self, answer: Turn, document: bytes) -> Turn:
+    def _go_on(self, answer: Turn) -> Turn:
         """The running turn has taken a message, and goes on with it."""
         live = answer.live
         assert live.running is not None  # noqa: S101 (it took the message)
@@ -128,7 +128,7 @@ class Engine:
         if answer.subscriber:
             live.subscribers.append(answer.subscriber)
         live.pushes += answer.push is not None
-        answer.ready = self._commit(live, self._with_push(answer, live.accept(document, waits=False)))
+        answer.ready = self._commit(live, self._with_push(answer, live.accept(answer.document, waits=False)))
         return answer
 
     def keep(self, task: asyncio.Task[None]) -> None:
@@ -227,7 +227,8 @@ class Engine:
         longer end its task itself, unless `forced`.
         """
         if live.terminal:
-            logger.warning("Task %s: %s after its end was dropped", live.id, type(event).__name__)
+            level = logging.DEBUG if self.sideband.takes(event) else logging.WARNING
+            logger.log(level, "Task %s: %s after its end was dropped", live.id, type(event).__name__)
             return _nothing()
         if turn and live.canceling and not forced and events.ends(event):
             logger.info("Task %s: its turn's end was dropped, it is being cancelled", live.id)
@@ -292,7 +293,7 @@ class Engine:
     def _create(self, turn: Turn, task: Task | None = None) -> Step:
         live = turn.live
         live.pushes += turn.push is not None
-        step = live.create(turn.params.message, milliseconds(), task)
+        step = live.create(turn.document, milliseconds(), task)
         self.tasks.keep(live)
         return self._with_push(turn, step)
 
@@ -306,7 +307,7 @@ class Engine:
 
     def _reply(self, turn: Turn, message: Message) -> asyncio.Future[None]:
         content = codec.message(message, task_id="", context_id=turn.live.context_id)
-        content["messageId"] = content["messageId"] or str(uuid4())
+        content["messageId"] = content["messageId"] or new_id()
         content.setdefault("role", "ROLE_AGENT")
         record = Record("message", codec.dumps(content), last=True)
         turn.replied = True

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from uuid import uuid4
-
 from a2a.server.events.event_queue import Event
 from a2a.types.a2a_pb2 import Message, Part, Role, Task, TaskState, TaskStatus, TaskStatusUpdateEvent
 from a2a.utils.errors import A2A_ERROR_REASONS, A2AError, InternalError, InvalidAgentResponseError
 
+from a2a_claude.a2a.ids import new_id
 from a2a_claude.store.codec import TERMINAL
 
 
 def failed(reason: str, text: str) -> TaskStatusUpdateEvent:
     """`failed`, with `reason` for programs in its metadata and in its message's, and `text` for people."""
-    message = Message(message_id=str(uuid4()), role=Role.ROLE_AGENT, parts=[Part(text=text)])
+    message = Message(message_id=new_id(), role=Role.ROLE_AGENT, parts=[Part(text=text)])
     message.metadata["reason"] = reason
     event = TaskStatusUpdateEvent(status=TaskStatus(state=TaskState.TASK_STATE_FAILED, message=message))
     event.metadata["reason"] = reason

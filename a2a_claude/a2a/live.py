@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 
 from a2a.types.a2a_pb2 import (
     Artifact,
@@ -23,6 +22,7 @@ from a2a.types.a2a_pb2 import (
 )
 from a2a.utils.errors import InvalidAgentResponseError
 
+from a2a_claude.a2a.ids import new_id
 from a2a_claude.store import EventRecord, TaskRow, changes, codec
 from a2a_claude.store.changes import Change
 from a2a_claude.store.codec import STATE_NAMES, TERMINAL, dumps, loads
@@ -77,7 +77,7 @@ class LiveTask:
     @classmethod
     def new(cls, key: int, context_id: str, owner: str, now: int) -> LiveTask:
         """A task that nobody knows of yet."""
-        row = TaskRow(key, str(uuid4()), context_id, owner, TaskState.TASK_STATE_SUBMITTED, b"", b"", 0, now, now, 0)
+        row = TaskRow(key, new_id(), context_id, owner, TaskState.TASK_STATE_SUBMITTED, b"", b"", 0, now, now, 0)
         return cls(row, stored=False, pushes=0)
 
     @property
@@ -85,21 +85,24 @@ class LiveTask:
         """Whether nothing can change it any more."""
         return self.state in TERMINAL
 
-    def create(self, message: Message, now: int, task: Task | None = None) -> Step:
-        """Makes it known: `submitted` with the message that it answers, or as the executor's `task` describes it.
+    def create(self, message: bytes, now: int, task: Task | None = None) -> Step:
+        """Makes it known: `submitted` with the message (`document`) that it answers, or as the executor's `task` is.
 
         The row itself comes with `insert`, when everything that belongs to the same commit has been applied.
         """
         step = Step()
-        status = task.status if task is not None and task.status.state else TaskStatus(state="TASK_STATE_SUBMITTED")
-        self._status, self._said = self._encode_status(status, now)
-        self.state, self.updated = status.state, now
+        if task is not None and task.status.state:
+            self._status, self._said = self._encode_status(task.status, now)
+            self.state = task.status.state
+        else:
+            self._status = dumps({"state": STATE_NAMES[self.state], "timestamp": codec.timestamp(now)})
+        self.updated = now
         if task is not None and task.HasField("metadata"):
             self._metadata = codec.struct(task.metadata)
-        history = [message]
-        if task is not None:
-            history += [each for each in task.history if each.message_id != message.message_id]
-        documents = [self.document(each) for each in history]
+        documents = [message]
+        if task is not None and task.history:
+            known = loads(message)["messageId"]
+            documents += [self.document(each) for each in task.history if each.message_id != known]
         step.changes += [changes.add_message(self.key, self._next(), each) for each in documents]
         pieces = []
         for artifact in task.artifacts if task is not None else ():
@@ -238,7 +241,7 @@ class LiveTask:
     def _message(self, message: Message) -> dict[str, Any]:
         content = codec.message(message, task_id=self.id, context_id=self.context_id)
         if not message.message_id:
-            content["messageId"] = str(uuid4())
+            content["messageId"] = new_id()
         if not message.role:
             content["role"] = "ROLE_AGENT"
         return content

@@ -10,7 +10,7 @@ from a2a.server.agent_execution.context import RequestContext
 from a2a.server.events.event_queue import EventQueue
 
 from a2a_claude.a2a.answering import answering
-from a2a_claude.observe.logs import bound
+from a2a_claude.observe.logs import bind, bound
 
 
 class Observed(AgentExecutor):
@@ -24,11 +24,11 @@ class Observed(AgentExecutor):
     async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
         """One turn."""
         started = time.monotonic()
-        with bound(task_id=context.task_id or "", context_id=context.context_id or ""):
-            try:
-                await self._executor.execute(context, event_queue)
-            finally:
-                self._timed(time.monotonic() - started)
+        bind(task_id=context.task_id or "", context_id=context.context_id or "")
+        try:
+            await self._executor.execute(context, event_queue)
+        finally:
+            self._timed(time.monotonic() - started)
 
     async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
         """Cancels a turn."""

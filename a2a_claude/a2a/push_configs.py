@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from uuid import uuid4
 
 from a2a.server.context import ServerCallContext
 from a2a.types.a2a_pb2 import TaskPushNotificationConfig
@@ -12,6 +11,7 @@ from a2a.utils.errors import PushNotificationNotSupportedError, TaskNotFoundErro
 
 from a2a_claude.a2a.engine import Engine
 from a2a_claude.a2a.errors import invalid_params
+from a2a_claude.a2a.ids import new_id
 from a2a_claude.a2a.live import LiveTask
 from a2a_claude.store import PushConfig, changes, codec
 from a2a_claude.store.sqlite import milliseconds
@@ -45,7 +45,7 @@ class PushConfigs:
             await self._check_url(config.url)
         stored = TaskPushNotificationConfig()
         stored.CopyFrom(config)
-        stored.id = config.id or str(uuid4())
+        stored.id = config.id or new_id()
         version = str(context.state.get("version") or "1.0")
         return PushConfig(config.task_id, stored.id, version, codec.encode_push_config(stored))
 

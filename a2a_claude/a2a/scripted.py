@@ -41,7 +41,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from typing import Any, Literal
-from uuid import uuid4
 
 from a2a.server.agent_execution.agent_executor import AgentExecutor
 from a2a.server.agent_execution.context import RequestContext
@@ -59,6 +58,7 @@ from a2a.types.a2a_pb2 import (
 from a2a.utils.errors import InvalidParamsError
 from google.protobuf.struct_pb2 import Struct, Value
 
+from a2a_claude.a2a.ids import new_id
 from a2a_claude.store.codec import struct
 
 _STATES = {
@@ -133,7 +133,7 @@ async def _by_metadata(script: dict[str, Any], text: str) -> AsyncIterator[Event
     end = str(script.get("end", "completed"))
     if script.get("working", bool(chunks or delay) or end in ("working", "hang")):
         yield _status("working")
-    artifact_id = str(uuid4())
+    artifact_id = new_id()
     for number in range(chunks):
         await asyncio.sleep(delay)
         chunk = f"{number} ".ljust(size, "·")
@@ -174,7 +174,7 @@ async def _with(part: Part, *, stream: bool = False) -> AsyncIterator[Event]:
 
 async def _chunked() -> AsyncIterator[Event]:
     yield _status("working")
-    artifact_id = str(uuid4())
+    artifact_id = new_id()
     yield _artifact(Part(text="chunk-1 "), artifact_id=artifact_id)
     yield _artifact(Part(text="chunk-2"), artifact_id=artifact_id, append=True, last=True)
     yield _status("completed")
@@ -224,18 +224,15 @@ _KIT = {
 
 
 def _message(text: str) -> Message:
-    return Message(message_id=str(uuid4()), role=Role.ROLE_AGENT, parts=[Part(text=text)])
+    return Message(message_id=new_id(), role=Role.ROLE_AGENT, parts=[Part(text=text)])
 
 
 def _status(state: str, text: str = "") -> TaskStatusUpdateEvent:
-    status = TaskStatus(state=_STATES[state])
-    if text:
-        status.message.CopyFrom(_message(text))
-    return TaskStatusUpdateEvent(status=status)
+    return TaskStatusUpdateEvent(status=TaskStatus(state=_STATES[state], message=_message(text) if text else None))
 
 
 def _artifact(
     part: Part, *, artifact_id: str = "", append: bool = False, last: bool = False
 ) -> TaskArtifactUpdateEvent:
-    artifact = Artifact(artifact_id=artifact_id or str(uuid4()), name="response", parts=[part])
+    artifact = Artifact(artifact_id=artifact_id or new_id(), name="response", parts=[part])
     return TaskArtifactUpdateEvent(artifact=artifact, append=append, last_chunk=last)

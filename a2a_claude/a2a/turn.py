@@ -24,11 +24,11 @@ logger = logging.getLogger(__name__)
 class Turn:
     """What happens to one message.
 
-    `answer` is what a blocking SendMessage waits for: a Message, or None for "read the task". `ready` is the commit of
-    what the client is told before the executor speaks, if anything. `pending` is true while a follow-up's turn has not
-    set a status, `spoke` once it has published anything, `replied` once that was a bare Message. `stopped` marks a
-    turn that the server cancelled. `answers` are messages that this turn took while it was paused: each is answered
-    when the turn pauses again, or is over.
+    `document` is the message as it is stored. `answer` is what a blocking SendMessage waits for: a Message, or None for
+    "read the task". `ready` is the commit of what the client is told before the executor speaks, if anything. `pending`
+    is true while a follow-up's turn has not set a status, `spoke` once it has published anything, `replied` once that
+    was a bare Message. `stopped` marks a turn that the server cancelled. `answers` are messages that this turn took
+    while it was paused: each is answered when the turn pauses again, or is over.
     """
 
     place: Place
@@ -37,12 +37,13 @@ class Turn:
         self,
         live: LiveTask,
         params: SendMessageRequest,
+        document: bytes,
         context: ServerCallContext,
         *,
         subscriber: Subscriber | None = None,
         push: PushConfig | None = None,
     ) -> None:
-        self.live, self.params, self.context = live, params, context
+        self.live, self.params, self.document, self.context = live, params, document, context
         self.subscriber, self.push = subscriber, push
         self.follow_up = self.pending = live.stored
         self.spoke = self.replied = self.stopped = False
@@ -101,10 +102,6 @@ class TurnQueue(EventQueue):
 
 
 async def committed(write: asyncio.Future[None] | None) -> None:
-    """Waits for a commit without cancelling it for others when the waiter is cancelled; StoreError when it failed."""
-    if write is None:
-        return
-    if write.done():
-        write.result()
-    else:
-        await asyncio.shield(write)
+    """Waits for a commit; StoreError when it failed."""
+    if write is not None:
+        await write

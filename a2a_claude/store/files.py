@@ -44,7 +44,11 @@ def connect(path: Path | str, *, read_only: bool = False) -> sqlite3.Connection:
 
 
 def configure(connection: sqlite3.Connection) -> None:
-    """Makes the writing connection durable against a kill without a sync per commit (sqlite.org/wal.html)."""
+    """Makes a writing connection durable against a kill without a sync per commit (sqlite.org/wal.html).
+
+    Checkpoints are the writer's business: they sync, and must not happen on the event loop.
+    """
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = NORMAL")
+    connection.execute("PRAGMA wal_autocheckpoint = 0")
     connection.execute(f"PRAGMA journal_size_limit = {64 * 1024 * 1024}")

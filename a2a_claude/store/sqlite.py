@@ -1,7 +1,7 @@
 """`Store`: what the server remembers, in one SQLite file.
 
-Writes go to one thread (`writer.py`), short reads run on the event loop (a read of a task is tens of microseconds and
-WAL readers never wait for the writer), lists run on a thread of their own. A read sees what is committed and nothing
+Short writes and reads run on the event loop, each some tens of microseconds, by one connection whose pages stay in
+memory; `writer.py` has a thread for what takes longer, lists run on another. A read sees what is committed and nothing
 else.
 """
 
@@ -63,8 +63,14 @@ class Store:
             if not in_memory:
                 files.configure(connection)
             migrate(connection, where)
-            reader = connection if in_memory else files.connect(path, read_only=True)
-            store = cls(Writer(connection, where, threaded=not in_memory), reader, where)
+            other = None
+            if not in_memory:
+                other = files.connect(path)
+                files.configure(other)
+                connection.execute(
+                    "PRAGMA busy_timeout = 0"
+                )  # the event loop waits for nobody, the writer does
+            store = cls(Writer(connection, other, where), connection, where)
         except (sqlite3.Error, StoreError) as error:
             if lock is not None:
                 os.close(lock)
@@ -86,8 +92,6 @@ class Store:
         if self._lister_thread and self._lister:
             self._lister_thread.shutdown()
             self._lister.close()
-        if self._lock is not None:
-            self._reader.close()
         # Last of all, so that SQLite folds the log back into the file.
         await self._writer.close()
         if self._lock is not None:
@@ -118,11 +122,10 @@ class Store:
         """A principal's Task as ProtoJSON with its row and the number of its last change; None when it has no such."""
 
         def read(connection: sqlite3.Connection) -> tuple[bytes, TaskRow, int] | None:
-            with reads.one_moment(connection):
-                row = reads.task_row(connection, task_id)
-                if row is None or row.owner != owner:
-                    return None
-                json, seq = reads.task_json(connection, row, history)
+            row = reads.task_row(connection, task_id)
+            if row is None or row.owner != owner:
+                return None
+            json, seq = reads.task_json(connection, row, history)
             return json, row, seq
 
         return self._read(read)

@@ -1,8 +1,9 @@
-"""`Writer`: one thread that commits whatever has gathered, so that many events share one transaction.
+"""`Writer`: commits what has gathered, so that many events share one transaction.
 
-The event loop hands jobs over and goes on; the thread takes all that wait, runs them in one transaction and hands the
-outcomes back in order. With `synchronous=NORMAL` in WAL mode a commit is a write to the page cache, which outlives a
-kill of the process; the disk is synced at checkpoints, also here.
+A commit in WAL mode with `synchronous=NORMAL` is a write to the page cache, which outlives a kill of the process and
+takes less time than a thread takes to hear of it. So it is done on the event loop, once in each of its rounds. A thread
+does what may take long: a checkpoint, where the disk is synced, the commit after it, which begins the log anew, much at
+once, and waiting for another program that holds the file. Meanwhile changes gather and reads go on.
 """
 
 from __future__ import annotations
@@ -10,10 +11,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import queue
 import sqlite3
-import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
 
 from a2a_claude.store.changes import Change
 from a2a_claude.store.errors import StoreError
@@ -21,22 +22,40 @@ from a2a_claude.store.errors import StoreError
 logger = logging.getLogger(__name__)
 
 Job = tuple[Sequence[Change], "Callable[[], None] | None", "asyncio.Future[None]"]
+Errors = list[sqlite3.Error | None]
+
+_PAGE: Final = 4096  # bytes that a change of a row writes at least
+# Bytes written to the log before it is folded into the file, and bytes that are much at once.
+_CHECKPOINT: Final = 8 << 20
+_MUCH: Final = 1 << 20
+
+
+class Commit(asyncio.Future[None]):
+    """A commit that is under way. It cannot be cancelled: a cancelled waiter hears of that when it is done."""
+
+    def cancel(self, msg: object = None) -> bool:
+        """False: the rows are on their way."""
+        return False
+
+    def set_exception(self, exception: type[BaseException] | BaseException, /) -> None:
+        """A failure. Whoever does not wait is not told; the writer has logged it."""
+        super().set_exception(exception)
+        self.exception()
 
 
 class Writer:
-    """Owns the connection that writes. `threaded=False` commits on the event loop: for a store in memory."""
+    """Writes by `connection` on the event loop, by `other` in a thread; without another connection all on the loop."""
 
-    def __init__(self, connection: sqlite3.Connection, where: str, *, threaded: bool) -> None:
-        self._connection = connection
+    def __init__(self, connection: sqlite3.Connection, other: sqlite3.Connection | None, where: str) -> None:
+        self._connection, self._other = connection, other
         self._where = where
         self._loop = asyncio.get_running_loop()
-        self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._thread = ThreadPoolExecutor(1, "store-writer")
         self._gathered: list[Job] = []
+        self._in_thread: asyncio.Future[None] | None = None
+        self._logged = 0
         self._closed = False
         self.error: StoreError | None = None
-        self._thread = threading.Thread(target=self._work, name="store-writer", daemon=True) if threaded else None
-        if self._thread:
-            self._thread.start()
 
     def submit(self, changes: Sequence[Change], then: Callable[[], None] | None = None) -> asyncio.Future[None]:
         """Commits the changes together. The future ends after the commit, or with StoreError.
@@ -44,79 +63,96 @@ class Writer:
         `then` runs on the event loop after the commit and before anything that waits for the future, in the order of
         submission: what it hands out is in the order of the store.
         """
-        future = self._loop.create_future()
-        # Whoever does not wait is not told; the writer has logged the error.
-        future.add_done_callback(_seen)
+        future = Commit(loop=self._loop)
         if self._closed:
             future.set_exception(StoreError(f"store {self._where} is closed"))
-        elif self._thread:
-            self._jobs.put((changes, then, future))
-        else:
-            if not self._gathered:
-                self._loop.call_soon(self._commit_gathered)
-            self._gathered.append((changes, then, future))
+            return future
+        if not self._gathered and self._in_thread is None:
+            self._loop.call_soon(self._flush)
+        self._gathered.append((changes, then, future))
         return future
 
     async def close(self) -> None:
-        """Commits what was submitted, then closes the connection."""
+        """Commits what was submitted, then closes the connections."""
         if self._closed:
             return
         self._closed = True
-        if self._thread:
-            self._jobs.put(None)
-            await self._loop.run_in_executor(None, self._thread.join)
-        # What the thread handed back last is delivered before this goes on.
-        await asyncio.sleep(0)
-        self._connection.close()
+        while self._gathered or self._in_thread:
+            self._flush()
+            if self._in_thread:
+                await self._in_thread
+        self._thread.shutdown()
+        for connection in (self._other, self._connection):
+            if connection is not None:
+                connection.close()
 
-    def _work(self) -> None:
-        while True:
-            batch = [self._jobs.get()]
-            # Only this thread takes, so what qsize counts is there.
-            batch += [self._jobs.get() for _ in range(self._jobs.qsize())]
-            jobs = [job for job in batch if job is not None]
-            errors = self._commit(jobs)
-            with contextlib.suppress(RuntimeError):  # the loop is gone: nobody is left to be told
-                self._loop.call_soon_threadsafe(self._settle, jobs, errors)
-            if len(jobs) < len(batch):
-                return
-
-    def _commit_gathered(self) -> None:
+    def _flush(self) -> None:
+        if not self._gathered or self._in_thread is not None:
+            return
         jobs, self._gathered = self._gathered, []
-        self._settle(jobs, self._commit(jobs))
+        size = sum(_size(change) for changes, _, _ in jobs for change in changes)
+        self._logged += size
+        if self._other is not None and (size > _MUCH or self._logged > _CHECKPOINT or not self._begin()):
+            self._in_thread = asyncio.ensure_future(self._leave_to_thread(jobs, self._other))
+        else:
+            self._settle(jobs, _commit(self._connection, jobs))
 
-    def _commit(self, jobs: list[Job]) -> list[sqlite3.Error | None]:
-        execute = self._connection.execute
+    def _begin(self) -> bool:
+        """False when something is in the way: the thread waits for it, or tells what it is."""
         try:
-            execute("BEGIN IMMEDIATE")
-            for changes, _, _ in jobs:
-                for sql, values in changes:
-                    execute(sql, values)
-            execute("COMMIT")
-        except sqlite3.Error as error:
-            with contextlib.suppress(sqlite3.Error):
-                self._connection.rollback()
-            if len(jobs) == 1:
-                return [error]
-            # One bad job must not take the others with it.
-            return [outcome for job in jobs for outcome in self._commit([job])]
-        return [None] * len(jobs)
+            self._connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.Error:
+            return False
+        return True
 
-    def _settle(self, jobs: list[Job], errors: list[sqlite3.Error | None]) -> None:
+    async def _leave_to_thread(self, jobs: list[Job], connection: sqlite3.Connection) -> None:
+        checkpoint = self._logged > _CHECKPOINT
+        if checkpoint:
+            self._logged = 0
+        errors = await self._loop.run_in_executor(self._thread, _commit_slowly, connection, jobs, checkpoint)
+        self._in_thread = None
+        self._loop.call_soon(self._flush)
+        self._settle(jobs, errors)
+
+    def _settle(self, jobs: list[Job], errors: Errors) -> None:
         for (_, then, future), error in zip(jobs, errors, strict=True):
             if error is not None:
                 self.error = StoreError.of(error, self._where)
                 logger.error("%s", self.error)
-                if not future.done():
-                    future.set_exception(self.error)
+                future.set_exception(self.error)
                 continue
             self.error = None
             if then:
                 then()
-            if not future.done():
-                future.set_result(None)
+            future.set_result(None)
 
 
-def _seen(future: asyncio.Future[None]) -> None:
-    if not future.cancelled():
-        future.exception()
+def _size(change: Change) -> int:
+    return _PAGE + sum(len(value) for value in change[1] if type(value) is bytes)
+
+
+def _commit_slowly(connection: sqlite3.Connection, jobs: list[Job], checkpoint: bool) -> Errors:
+    if checkpoint:
+        # What a checkpoint cannot do now the next one does: the log holds everything.
+        with contextlib.suppress(sqlite3.Error):
+            connection.execute("PRAGMA wal_checkpoint").fetchall()
+    return _commit(connection, jobs)
+
+
+def _commit(connection: sqlite3.Connection, jobs: list[Job]) -> Errors:
+    execute = connection.execute
+    try:
+        if not connection.in_transaction:
+            execute("BEGIN IMMEDIATE")
+        for changes, _, _ in jobs:
+            for sql, values in changes:
+                execute(sql, values)
+        execute("COMMIT")
+    except sqlite3.Error as error:
+        with contextlib.suppress(sqlite3.Error):
+            connection.rollback()
+        if len(jobs) == 1:
+            return [error]
+        # One bad job must not take the others with it.
+        return [outcome for job in jobs for outcome in _commit(connection, [job])]
+    return [None] * len(jobs)
