@@ -1,8 +1,8 @@
 """Agents that run in the background of a person's own machine: started, found again, stopped. Servers have systemd.
 
 Each agent's state folder holds `instance.json` (which process, where it listens, how it was started), `server.log`, and
-a lock that is held while somebody starts or stops it. A process counts as ours only when its start time is the recorded
-one as well as its number, so a recycled number is never signalled. That a server is up is told by the server itself, by
+a lock that is held while somebody starts or stops it. A process counts as ours only when its start is the recorded one
+as well as its number, so a recycled number is never signalled. That a server is up is told by the server itself, by
 sd_notify(3).
 """
 
@@ -35,11 +35,13 @@ class InstanceError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """A server that was started in the background. `created` is the process's start time in seconds since 1970."""
+    """A server that was started in the background. `created` is the process's start time in seconds since 1970, for
+    people; `birth` is what no other process of the same number has."""
 
     name: str
     pid: int
     created: float
+    birth: str
     url: str
     arguments: list[str]
 
@@ -48,10 +50,23 @@ class Instance:
         """The process, None when it has ended."""
         with contextlib.suppress(psutil.NoSuchProcess):
             process = psutil.Process(self.pid)
-            # psutil's own `is_running` compares start times in the same way; a zombie no longer serves.
-            if process.create_time() == self.created and process.status() != psutil.STATUS_ZOMBIE:
+            # A zombie no longer serves.
+            if birth(process) == self.birth and process.status() != psutil.STATUS_ZOMBIE:
                 return process
         return None
+
+
+def birth(process: psutil.Process) -> str:
+    """When a process began, as a text that stays the same when the clock is set. psutil.NoSuchProcess when it is gone.
+
+    On Linux it is counted from the start of the machine (starttime, proc_pid_stat(5)), which has an id of its own.
+    """
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+        ticks = Path(f"/proc/{process.pid}/stat").read_bytes().rpartition(b")")[2].split()[19].decode()
+    except (OSError, IndexError):
+        return repr(process.create_time())
+    return f"{boot} {ticks}"
 
 
 class Place:
@@ -105,14 +120,17 @@ class Place:
                     start_new_session=True,
                     env={**os.environ, "NOTIFY_SOCKET": told.getsockname()},
                 )
-            created = psutil.Process(process.pid).create_time()
             try:
+                found = psutil.Process(process.pid)
+                created, born = found.create_time(), birth(found)
                 url = _ready(process, told, timeout)
-            except InstanceError as error:
+            except BaseException as error:  # Ctrl-C too: nothing would find the process again
                 process.kill()
                 process.wait()
+                if not isinstance(error, InstanceError):
+                    raise
                 raise InstanceError(f"{error}\n{self._since(start)}".rstrip()) from None
-            instance = Instance(self.name, process.pid, created, url, list(arguments))
+            instance = Instance(self.name, process.pid, created, born, url, list(arguments))
         self._write(instance)
         return instance
 

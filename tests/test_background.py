@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -15,7 +16,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from a2a_claude.instances import Place
+from a2a_claude.instances import Place, birth
 from tests.serving import PATIENCE, ROOT, environment, write_agent
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -27,9 +28,7 @@ SCRIPTED = ("--executor", "scripted", "--port", "0")
 def run(tmp_path: Path) -> Iterator[Run]:
     """Runs a command in a project with an agent `reviewer`; whatever is still running is stopped at the end."""
     write_agent(tmp_path)
-    variables = environment(
-        XDG_STATE_HOME=str(tmp_path / "state"), WORKSPACE_DIR=str(tmp_path), ANTHROPIC_API_KEY=KEY
-    )
+    variables = environment(XDG_STATE_HOME=str(tmp_path / "state"), WORKSPACE_DIR=str(tmp_path), ANTHROPIC_API_KEY=KEY)
 
     def command(*arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -120,13 +119,56 @@ def test_another_process_with_the_recorded_number_is_never_touched(run: Run, tmp
     try:
         where = place(tmp_path)
         where.folder.mkdir(parents=True)
-        record = {"name": "reviewer", "pid": bystander.pid, "created": 1.0, "url": "http://127.0.0.1:1"}
+        record = {"name": "reviewer", "pid": bystander.pid, "created": 1.0, "birth": "1", "url": "http://127.0.0.1:1"}
         (where.folder / "instance.json").write_text(json.dumps({**record, "arguments": []}))
         assert run("status", "reviewer").stdout == "reviewer: not running\n"
         assert run("stop", "reviewer").stdout == "reviewer: not running\n"
         assert bystander.poll() is None
     finally:
         bystander.communicate(b"\n")
+
+
+def test_a_server_is_found_again_after_the_clock_was_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    where = place(tmp_path)
+    where.folder.mkdir(parents=True)
+    me = psutil.Process()
+    record = {
+        "name": "reviewer",
+        "pid": me.pid,
+        "created": me.create_time(),
+        "birth": birth(me),
+        "url": "http://[::1]:1",
+    }
+    (where.folder / "instance.json").write_text(json.dumps({**record, "arguments": []}))
+    monkeypatch.setattr(psutil.Process, "create_time", lambda _self: me.create_time() + 7200)
+    found = where.running()
+    assert found is not None
+    assert found.pid == me.pid
+
+
+def test_a_start_that_is_broken_off_leaves_no_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[subprocess.Popen[bytes]] = []
+
+    def ctrl_c(process: subprocess.Popen[bytes], *_: object) -> str:
+        begun.append(process)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("a2a_claude.instances._ready", ctrl_c)
+    where = place(tmp_path)
+    with where.locked(), pytest.raises(KeyboardInterrupt):
+        where.start(["nobody"], PATIENCE)
+    assert [each.returncode for each in begun] == [-signal.SIGKILL]
+
+
+def test_words_of_callers_in_the_log_are_no_lines_of_it(run: Run, tmp_path: Path) -> None:
+    where = place(tmp_path)
+    where.folder.mkdir(parents=True)
+    forged = "x\n2026-12-02T10:00:00Z INFO    all is well\x1b[2J"
+    line = {"time": "2026-12-02T10:00:00Z", "level": "error", "message": forged, "who": forged, "error": forged}
+    where.log.write_text(f"{json.dumps(line)}\nplain \x1b[2J\n")
+    shown = run("logs", "reviewer").stdout
+    assert [each for each in shown.splitlines() if re.match(r"2026\S+ INFO", each)] == []
+    assert "\x1b" not in shown
 
 
 def test_a_server_that_does_not_stop_in_time_is_killed_and_said_to_be(run: Run) -> None:

@@ -8,6 +8,7 @@ import json
 import click
 
 from a2a_claude.commands import background
+from a2a_claude.commands.progress import printable
 
 
 @click.command()
@@ -36,8 +37,14 @@ def _readable(line: str) -> str:
         record = json.loads(line)
         head = f"{record.pop('time')} {record.pop('level').upper():<7} {record.pop('message')}"
     except (ValueError, KeyError, AttributeError, TypeError):
-        return line
+        return printable(line)
     record.pop("logger", None)
     error = record.pop("error", None)
     rest = " ".join(f"{key}={value}" for key, value in record.items())
-    return "\n".join(filter(None, (f"{head}  {rest}".rstrip(), error)))
+    # Callers choose some of these words: they must neither move the cursor nor look like a line of ours.
+    first = printable(f"{head}  {rest}".rstrip()).replace("\n", "\\n")
+    return f"{first}\n{_indented(printable(str(error)))}" if error else first
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"  {each}" for each in text.splitlines())
