@@ -30,7 +30,8 @@ from a2a_claude.observe.redaction import Redactor
 
 logger = logging.getLogger(__name__)
 
-CANCELED: Final = Failure("canceled", "The turn was cancelled.")
+# A task that is cancelled has not failed: its reason is of the event alone.
+_CANCELED: Final = "canceled", "The turn was cancelled."
 # What a caller may give as an id that ends up in other systems.
 _ID: Final = re.compile(r"[\w.:@/-]{1,128}", re.ASCII)
 
@@ -111,9 +112,9 @@ class TurnEvents:
         self._over = True
         if self._telling:
             await asyncio.wait(self._telling)
-        failure = CANCELED if canceled else failure
-        if failure is not None:
-            data = {"message": self._redactor.excerpt(failure.text, LONGEST_MESSAGE), "reason": failure.reason}
+        if canceled or failure is not None:
+            reason, text = (failure.reason, failure.text) if failure is not None and not canceled else _CANCELED
+            data = {"message": self._redactor.excerpt(text, LONGEST_MESSAGE), "reason": reason}
             errors = self._frames.errors if self._frames else []
             await self._tell("agent_error", {**BACKEND, **data, **({"errors": errors} if errors else {})})
         elif usage is not None:
