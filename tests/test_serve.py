@@ -46,7 +46,11 @@ def test_the_typescript_form_serves_too(tmp_path: Path) -> None:
         command = [sys.executable, "-m", "a2a_claude", option, "agents/reviewer/agent.yaml", "--executor", "scripted"]
         flags = ["-p", "0", "-w", "/tmp", "-m", "opus", "--permission-mode", "plan", "--no-stream-artifacts"]
         with subprocess.Popen(
-            [*command, *flags], cwd=tmp_path, env=environment(), stderr=subprocess.PIPE, text=True
+            [*command, *flags],
+            cwd=tmp_path,
+            env=environment(XDG_STATE_HOME=str(tmp_path)),
+            stderr=subprocess.PIPE,
+            text=True,
         ) as process:
             from tests.serving import Served
 
