@@ -176,6 +176,9 @@ async def test_requests_at_once_have_an_id_each(tmp_path: Path) -> None:
     fetches = [{"name": "WebFetch", "input": {"url": f"http://127.0.0.1:{port}/x", "prompt": "p"}} for port in (1, 2)]
     async with asking(tmp_path) as asked:
         task = await asked.begin({"tools": fetches}, {"text": "done"})
+        while len(task["metadata"]["approvals"]) < 2:  # the first one pauses the task already
+            await asyncio.sleep(0.02)
+            task = await asked.caller.get(task["id"])
         first, second = task["metadata"]["approvals"]
         assert first["id"] != second["id"]
         for unclear in ("allow", "deny", "yes"):
