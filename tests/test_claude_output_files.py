@@ -11,7 +11,7 @@ import pytest
 from a2a.types.a2a_pb2 import Part
 
 from a2a_claude.claude.content import Outputs
-from a2a_claude.claude.output_files import OutputFiles, promised, wanted
+from a2a_claude.claude.output_files import Found, OutputFiles, promised, wanted
 from a2a_claude.claude.task_folders import TaskFolders
 from a2a_claude.observe.redaction import Redactor
 from tests.claude_turns import room
@@ -135,6 +135,29 @@ def test_a_folder_that_was_replaced_by_a_link_is_not_entered(tmp_path: Path, lev
     TaskFolders(workspace, notes).tidy(TASK)
     TaskFolders(workspace, notes).remove(TASK)
     assert (out(elsewhere) / "precious").exists()
+
+
+def test_folders_however_deep_are_removed(tmp_path: Path) -> None:
+    folders = TaskFolders(tmp_path, tmp_path / "notes")
+    folders.make_out(TASK)
+    at = os.open(out(tmp_path), os.O_RDONLY)
+    for number in range(1500):
+        os.mkdir("d", dir_fd=at)
+        os.symlink("/", "link", dir_fd=at)
+        os.mkdir(f"beside{number}", dir_fd=at)
+        at, before = os.open("d", os.O_RDONLY, dir_fd=at), at
+        os.close(before)
+    os.close(at)
+    folders.remove(TASK)
+    assert list((tmp_path / ".a2a").iterdir()) == [tmp_path / ".a2a" / ".gitignore"]
+    assert folders.noted() == []
+
+
+def test_a_secret_in_a_name_is_not_told(tmp_path: Path) -> None:
+    files = make(tmp_path)
+    files.open()
+    (out(tmp_path) / "a secret of the server.txt").write_text("x")
+    assert files.collect() == Found(left_out=[{"name": "", "reason": "secret"}])
 
 
 def test_no_more_is_handed_out_than_a_message_may_hold(tmp_path: Path) -> None:

@@ -104,7 +104,8 @@ class OutputFiles:
                     part = self._part(folder, name, found, room)
                 except LeftOut as why:
                     if len(found.left_out) < _MOST_TOLD:
-                        found.left_out.append({"name": _shown(name), "reason": str(why)})
+                        told = "" if self._secret(name) else _shown(name)
+                        found.left_out.append({"name": told, "reason": str(why)})
                 else:
                     if part is not None:
                         room -= len(part.raw)
@@ -128,7 +129,7 @@ class OutputFiles:
         media_type = _media_type(name, content)
         if not self._outputs.takes(media_type):
             raise LeftOut("not_accepted")
-        if self._secret(content.decode("latin-1")):
+        if self._secret(content.decode("latin-1")) or self._secret(name):
             raise LeftOut("secret")
         return Part(raw=content, filename=_shown(name), media_type=media_type)
 

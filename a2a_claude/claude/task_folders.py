@@ -9,9 +9,10 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import shutil
+from itertools import islice
 from pathlib import Path
 from typing import Final
+from uuid import uuid4
 
 FOLDER: Final = ".a2a"
 OUT: Final = "out"
@@ -19,6 +20,7 @@ _INSIDE: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _NAME: Final = re.compile(r"[^\w.-]+")
 _LONGEST_NAME: Final = 100
+_AT_ONCE: Final = 1000
 
 
 class TaskFolders:
@@ -68,7 +70,7 @@ class TaskFolders:
         with contextlib.suppress(OSError):
             above = self._enter()
             try:
-                shutil.rmtree(task_id, dir_fd=above)  # which follows no links
+                _remove_folder(task_id, above)
             finally:
                 os.close(above)
         self._forget(task_id)
@@ -133,3 +135,41 @@ def _number(name: str) -> str:
     """`a.txt`, `1-a.txt`, `2-a.txt`"""
     counted = re.match(r"(\d+)-(.*)", name)
     return f"{int(counted[1]) + 1}-{counted[2]}" if counted else f"1-{name}"
+
+
+def _remove_folder(name: str, above: int) -> None:
+    """Removes a folder with all that is in it, and follows no links; OSError when something cannot be removed.
+
+    Folders inside it come up to its own level first: as `shutil.rmtree` works, with a call and a descriptor for each
+    level, an agent could nest them until either runs out.
+    """
+    folder = os.open(name, _INSIDE, dir_fd=above)
+    try:
+        while entries := _entries(folder):
+            for entry, is_folder in entries:
+                if is_folder:
+                    _flatten(entry, folder)
+                else:
+                    os.unlink(entry, dir_fd=folder)
+    finally:
+        os.close(folder)
+    os.rmdir(name, dir_fd=above)
+
+
+def _flatten(name: str, above: int) -> None:
+    folder = os.open(name, _INSIDE, dir_fd=above)
+    try:
+        while entries := _entries(folder):
+            for entry, is_folder in entries:
+                if is_folder:
+                    os.rename(entry, str(uuid4()), src_dir_fd=folder, dst_dir_fd=above)
+                else:
+                    os.unlink(entry, dir_fd=folder)
+    finally:
+        os.close(folder)
+    os.rmdir(name, dir_fd=above)
+
+
+def _entries(folder: int) -> list[tuple[str, bool]]:
+    with os.scandir(folder) as found:
+        return [(each.name, each.is_dir(follow_symlinks=False)) for each in islice(found, _AT_ONCE)]
