@@ -19,6 +19,7 @@ _KEYS: Final = {
     "agent_error": "trace.lifecycle",
     "thinking": "trace.thinking",
     "tool_call_start": "trace.mcp.start",
+    "tool_call_progress": "trace.mcp.progress",
     "tool_call_end": "trace.mcp",
     "decision": "trace.decision",
     "rate_limit": "trace.rate_limit",
