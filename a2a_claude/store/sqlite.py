@@ -67,9 +67,7 @@ class Store:
             if not in_memory:
                 other = files.connect(path)
                 files.configure(other)
-                connection.execute(
-                    "PRAGMA busy_timeout = 0"
-                )  # the event loop waits for nobody, the writer does
+                connection.execute("PRAGMA busy_timeout = 0")  # the event loop waits for nobody, the writer does
             store = cls(Writer(connection, other, where), connection, where)
         except (sqlite3.Error, StoreError) as error:
             if lock is not None:
