@@ -208,6 +208,20 @@ async def test_structured_output_is_a_data_part_after_the_text() -> None:
 
 
 @asynchronous
+async def test_structured_output_that_no_client_could_parse_is_shown_as_far_as_one_can() -> None:
+    deep: Any = "\ud800"
+    for _ in range(200):
+        deep = {"in": deep}
+    async with room([init(), result("x", structured_output=deep)], config=SCHEMA) as served:
+        task = await Caller(served.lifecycle).task()
+        assert state(task) == "completed"
+        data = task["artifacts"][0]["parts"][-1]["data"]
+        for _ in range(24):
+            data = data["in"]
+        assert json.loads(data)["in"]
+
+
+@asynchronous
 async def test_structured_output_that_is_missing_fails_the_task() -> None:
     async with room([init(), result("just text")], config=SCHEMA) as served:
         task = await Caller(served.lifecycle).task()

@@ -20,6 +20,7 @@ from claude_agent_sdk import (
 )
 
 from a2a_claude.claude.approval_policy import QUESTION, restricts
+from a2a_claude.claude.json_values import sendable, whole
 from a2a_claude.config.model import ApprovalRule
 from a2a_claude.observe.redaction import Redactor
 
@@ -29,8 +30,6 @@ Kind = Literal["permission", "question", "plan"]
 # Characters of a text of the input that are shown; `truncated` names those that are longer.
 LONGEST_TEXT: Final = 20_000
 _LONGEST_SUMMARY: Final = 500
-# Protobuf parsers take about 30 levels of JSON, https://protobuf.dev/programming-guides/proto-limits/
-_DEEPEST: Final = 10
 # What permission mode acceptEdits lets happen without asking.
 _EDIT_TOOLS: Final = ("Edit", "Write", "NotebookEdit", "Bash")
 _ABOUT: Final = ("command", "file_path", "notebook_path", "url", "query", "pattern", "skill", "prompt")
@@ -98,19 +97,19 @@ def describe(
         case _:
             updates = _of_session(context.suggestions, edits=not restricts(rules, *_EDIT_TOOLS))
             choices = _permission(() if restricts(rules, tool) else updates)
-    plan = _whole(str(arguments.get("plan") or "")) if kind == "plan" else ""
+    plan = whole(str(arguments.get("plan") or "")) if kind == "plan" else ""
     shown: dict[str, Any] = {
         "id": name,
         "kind": kind,
         "tool": tool,
-        "choices": [_shown(each, lambda text: redactor.text(_whole(text))) for each in choices],
+        "choices": [_shown(each, lambda text: redactor.text(whole(text))) for each in choices],
         "expiresAt": datetime.fromtimestamp(expires, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
     }
     truncated: list[str] = []
     if questions:
-        shown["questions"] = _cut(redactor.value(_sendable(questions)), "questions", truncated)
+        shown["questions"] = _cut(redactor.value(sendable(questions)), "questions", truncated)
     elif kind == "permission":
-        shown["input"] = _cut(redactor.value(_sendable(arguments)), "input", truncated)
+        shown["input"] = _cut(redactor.value(sendable(arguments)), "input", truncated)
     if truncated:
         shown["truncated"] = truncated
     if plan.strip():
@@ -123,7 +122,7 @@ def describe(
         ("agentId", context.agent_id),
     ):
         if said:
-            shown[key] = redactor.text(_whole(said))[:LONGEST_TEXT]
+            shown[key] = redactor.text(whole(said))[:LONGEST_TEXT]
     request = Request(name, kind, tool, arguments, choices, shown, "", plan if plan.strip() else "")
     request.text = _text(request)
     return request
@@ -184,27 +183,6 @@ def _shown(choice: Choice, redacted: Callable[[str], str]) -> dict[str, Any]:
     if choice.grants:
         shown["grants"] = [redacted(each) for each in choice.grants]
     return shown
-
-
-def _whole(text: str) -> str:
-    """`text` as UTF-8 has it: a model can write half a surrogate pair into JSON."""
-    return text.encode("utf-8", "replace").decode()
-
-
-def _sendable(value: Any, levels: int = _DEEPEST) -> Any:
-    """`value` as any client can parse it: what is nested deeper is the text of its JSON."""
-    if isinstance(value, str):
-        return _whole(value)
-    if not isinstance(value, dict | list):
-        return value
-    if not levels:
-        try:
-            return json.dumps(value)
-        except RecursionError:
-            return "(nested too deep to be shown)"
-    if isinstance(value, dict):
-        return {_whole(key): _sendable(each, levels - 1) for key, each in value.items()}
-    return [_sendable(each, levels - 1) for each in value]
 
 
 def _cut(value: Any, path: str, truncated: list[str]) -> Any:

@@ -25,6 +25,7 @@ from a2a_claude.claude import translate
 from a2a_claude.claude.background import Background
 from a2a_claude.claude.budget import SPENT, Budget
 from a2a_claude.claude.content import EVERYTHING, Block, Outputs
+from a2a_claude.claude.json_values import sendable
 from a2a_claude.claude.rate_limits import RateLimits, Verdict
 from a2a_claude.claude.results import REFUSED_TEXT, Failure, Seen, failure_of
 from a2a_claude.claude.session import ClaudeError, Frame, LiveSession, Received
@@ -38,6 +39,8 @@ INTERRUPT_SECONDS: Final = 6.0
 LAST_WORDS_SECONDS: Final = 1.0
 # A background task that ended wakes Claude at once; when nothing comes by then, nothing will.
 SETTLE_SECONDS: Final = 10.0
+# Of structured output, which a client may have asked to be deep; parsers of protobuf take about 30.
+LEVELS: Final = 24
 
 Publish = Callable[[TaskStatusUpdateEvent | TaskArtifactUpdateEvent], Awaitable[None]]
 
@@ -315,6 +318,6 @@ class Turn:
 
 
 def _data(value: Any) -> Part:
-    part = Part(data=ParseDict(value, Value()), media_type="application/json")
+    part = Part(data=ParseDict(sendable(value, LEVELS), Value()), media_type="application/json")
     part.metadata["mimeType"] = "application/json"
     return part
