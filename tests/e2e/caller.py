@@ -42,16 +42,17 @@ def eventually(condition: Callable[[], bool], what: str) -> None:
 
 
 class Caller:
-    """Calls the agent at `url`, a connection a call."""
+    """Calls the agent at `url`, a connection a call, with a bearer token where it wants one."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, token: str = "") -> None:
         self.url = url
+        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
 
     def card(self) -> pb.AgentCard:
         """What the agent says of itself."""
 
         async def work() -> pb.AgentCard:
-            async with httpx.AsyncClient(timeout=PATIENCE, trust_env=False) as http:
+            async with self._http() as http:
                 return await A2ACardResolver(http, self.url).get_agent_card()
 
         return asyncio.run(work())
@@ -68,7 +69,7 @@ class Caller:
         request = pb.SendMessageRequest(message=message, configuration=configuration)
 
         async def work() -> pb.Task:
-            async with httpx.AsyncClient(timeout=PATIENCE, trust_env=False) as http:
+            async with self._http() as http:
                 client = await self._client(http)
                 [answer] = [each async for each in client.send_message(request)]
                 task: pb.Task = answer.task
@@ -80,11 +81,14 @@ class Caller:
         """A task as it is now."""
 
         async def work() -> pb.Task:
-            async with httpx.AsyncClient(timeout=PATIENCE, trust_env=False) as http:
+            async with self._http() as http:
                 task: pb.Task = await (await self._client(http)).get_task(pb.GetTaskRequest(id=task_id))
                 return task
 
         return asyncio.run(work())
+
+    def _http(self) -> httpx.AsyncClient:
+        return httpx.AsyncClient(headers=self._headers, timeout=PATIENCE, trust_env=False)
 
     async def _client(self, http: httpx.AsyncClient) -> Client:
         card = await A2ACardResolver(http, self.url).get_agent_card()
