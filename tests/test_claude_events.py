@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 import time
@@ -14,8 +15,11 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.fake_anthropic_api import directive
-from tests.serving import PATIENCE, Served
+import a2a_claude
+from tests.claude_support import KEY, require_cli
+from tests.fake_anthropic_api import FakeAPI, directive
+from tests.lifecycle import asynchronous
+from tests.serving import PATIENCE, Served, environment, write_agent
 from tests.test_claude_serve import V1, claude, send
 
 TRACE = "urn:x-a2a:trace:v1"
@@ -42,39 +46,18 @@ def told(updates: list[dict[str, Any]]) -> list[tuple[str, dict[str, Any]]]:
 
 WORK = directive(
     {"thinking": "I will look around.", **tool("Bash", command="echo found", description="d")},
-    tool("Write", file_path="new.txt", content="the content of the file"),
-    tool("TodoWrite", todos=[{"content": "look", "status": "completed", "activeForm": "Looking"}]),
-    tool("Bash", command="false", description="d"),
     {"text": "Done."},
 )
 
 
-def test_the_events_of_a_turn_come_to_a_client_that_asks_and_are_not_kept(tmp_path: Path) -> None:
+def test_events_are_told_by_rest_too_to_whom_the_extension_was_activated_for(tmp_path: Path) -> None:
     with claude(tmp_path) as (served, _):
-        updates, headers = stream(served, WORK, **{"A2A-Extensions": TRACE})
+        updates, headers = stream(served, WORK, **{"A2A-Extensions": f"urn:other, {TRACE}"})
         assert headers["A2A-Extensions"] == TRACE
-        events = told(updates)
-        names = [name for name, _ in events]
+        names = [name for name, _ in told(updates)]
         assert (names[0], names[-1]) == ("agent_started", "agent_finished")
-        assert {"thinking", "tool_call_start", "tool_call_end", "decision", "context_window"} <= set(names)
-        starts = [data for name, data in events if name == "tool_call_start"]
-        assert (starts[0]["toolKind"], starts[0]["command"]) == ("shell", "echo found")
-        ends = [data for name, data in events if name == "tool_call_end"]
-        assert (ends[0]["output"].strip(), ends[0]["status"]) == ("found", "completed")
-        assert ends[-1]["status"] == "error"
-        decisions = [data for name, data in events if name == "decision"]
-        assert ("file_change", "write") in [
-            (each["kind"], each.get("changes", [{}])[0].get("kind")) for each in decisions
-        ]
-        assert "the content of the file" not in json.dumps(events)
-        finished = dict(events)["agent_finished"]
-        assert finished["usage"]["output_tokens"] > 0
         task = httpx.get(f"{served.url}/tasks/{updates[0]['taskId']}", headers=V1).json()
         assert [each["name"] for each in task["artifacts"]] == ["response"]
-
-
-def test_a_client_that_does_not_ask_sees_none(tmp_path: Path) -> None:
-    with claude(tmp_path) as (served, _):
         updates, headers = stream(served, WORK)
         assert [each["artifact"]["name"] for each in updates] == ["response"]
         assert "A2A-Extensions" not in headers
@@ -88,32 +71,6 @@ def test_the_config_can_tell_them_to_all_and_keep_them(tmp_path: Path) -> None:
         assert "agent_finished" in dict(told(updates))
         task = httpx.get(f"{served.url}/tasks/{updates[0]['taskId']}", headers=V1).json()
         assert "trace.lifecycle" in [each["name"] for each in task["artifacts"]]
-
-
-@pytest.mark.parametrize(
-    ("feature", "gone"),
-    [("emitThinkingEvents", "thinking"), ("emitToolEvents", "tool_call_start"), ("emitToolEvents", "tool_call_end")],
-)
-def test_a_feature_that_is_off_tells_nothing(tmp_path: Path, feature: str, gone: str) -> None:
-    with claude(tmp_path, features={feature: False}) as (served, _):
-        names = [name for name, _ in told(stream(served, WORK, **{"A2A-Extensions": TRACE})[0])]
-        assert gone not in names
-        assert "agent_finished" in names
-
-
-@pytest.mark.parametrize(
-    ("turn", "reason"), [({"status": 401}, "authentication_failed"), ({"text": ""}, "empty_result")]
-)
-def test_a_failure_is_told_before_the_task_has_ended(tmp_path: Path, turn: dict[str, Any], reason: str) -> None:
-    with claude(tmp_path) as (served, _):
-        events = told(stream(served, directive(turn), **{"A2A-Extensions": TRACE})[0])
-        assert (events[-1][0], events[-1][1]["reason"]) == ("agent_error", reason)
-
-
-def test_a_rate_limit_is_told_on_the_stream(tmp_path: Path) -> None:
-    with claude(tmp_path) as (served, _):
-        events = told(stream(served, directive({"status": 429}), **{"A2A-Extensions": TRACE})[0])
-        assert "ended_turn" in [data["action"] for name, data in events if name == "rate_limit"]
 
 
 class Receiver(BaseHTTPRequestHandler):
@@ -176,3 +133,51 @@ def test_a_receiver_that_is_gone_slows_no_turn_and_is_counted(tmp_path: Path) ->
         assert task["status"]["state"] == "TASK_STATE_COMPLETED"
         counted = httpx.get(f"{served.url}/metrics").text
         assert 'a2a_claude_events_total{outcome="delivered"} 0' in counted
+
+
+class Kept:
+    """A transport of one's own: it is slow, and refuses the first event once."""
+
+    def __init__(self) -> None:
+        self.events: list[a2a_claude.Event] = []
+        self.refused = False
+
+    async def send(self, event: a2a_claude.Event) -> None:
+        await asyncio.sleep(0.01)
+        if not self.refused:
+            self.refused = True
+            raise a2a_claude.TryAgain("in a moment")
+        self.events.append(event)
+
+
+@asynchronous
+async def test_a_transport_of_ones_own_takes_the_events_of_the_config_s(tmp_path: Path) -> None:
+    require_cli()
+    api = FakeAPI().start()
+    (tmp_path / "workspace").mkdir()
+    document: dict[str, Any] = {
+        "claude": {"workingDirectory": str(tmp_path / "workspace"), "allowedTools": ["Bash"]},
+        "events": {"transport": "http", "httpUrl": "http://127.0.0.1:1/", "delivery": "always"},
+    }
+    environ = environment(ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY=KEY, CLAUDE_CODE_MAX_RETRIES="0")
+    agent = a2a_claude.load_agent(write_agent(tmp_path, **document), environ=environ)
+    kept = Kept()
+    metadata = {"traceId": "of-the-caller", "parentAgentId": "boss"}
+    message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": WORK}], "metadata": metadata}
+    async with (
+        a2a_claude.open_app(agent, state=tmp_path / "state", environ=environ, events=kept) as app,
+        httpx.AsyncClient(
+            transport=httpx.ASGITransport(app),  # type: ignore[arg-type]
+            base_url="http://127.0.0.1",
+            timeout=PATIENCE,
+        ) as client,
+    ):
+        answer = (await client.post("/message:send", json={"message": message}, headers=V1)).json()
+        assert "task" in answer, answer
+        task = answer["task"]
+    # What waited at the end was sent before the application was gone.
+    api.shutdown()
+    assert [kept.events[0].type, kept.events[-1].type] == ["agent_started", "agent_finished"]
+    origin = kept.events[0].origin
+    assert (origin.task_id, origin.trace_id, origin.parent_agent_id) == (task["id"], "of-the-caller", "boss")
+    assert [each["name"] for each in task["artifacts"]] == ["response"]

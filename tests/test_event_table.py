@@ -27,6 +27,17 @@ CURRENT, OLD = (next(each for each in KINDS if each.release == release) for rele
 HEADERS = {"1.0": "A2A-Extensions", "0.3": "X-A2A-Extensions"}
 
 
+PAGE = (ROOT / "docs" / "events.md").read_text("utf-8")
+PAYLOADS = json.loads(PAGE.partition("<!-- payloads:")[2].partition("```json")[2].partition("```")[0])
+ENVELOPE = {"agent_id", "agent_name", "trace_id", "state"}
+
+
+def shape(data: dict[str, Any]) -> tuple[Any, ...]:
+    """What tells a payload from another: its members, and which kind it is of."""
+    state = {"state"} if data.get("toolKind") and "itemId" not in data else set()
+    return (data.get("toolKind"), data.get("kind"), frozenset(data) - (ENVELOPE - state))
+
+
 def tool(name: str, /, **arguments: Any) -> dict[str, Any]:
     return {"tools": [{"name": name, "input": arguments}]}
 
@@ -121,7 +132,8 @@ def test_a_client_that_asks_sees_every_row_of_the_table(stage: Stage, kind: Kind
         by_type.setdefault(name, []).append(data)
 
     # The names: docs/events.md lists them, and no others.
-    documented = set(re.findall(r"^\| `(\w+)` \|", (ROOT / "docs" / "events.md").read_text("utf-8"), re.MULTILINE))
+    documented = set(re.findall(r"^\| `(\w+)` \|", PAGE, re.MULTILINE))
+    assert documented == set(PAYLOADS)
     assert set(by_type) == documented - {"agent_error"}
     names = {kind: name for kind, name, _ in events}
     assert names == {
@@ -137,6 +149,11 @@ def test_a_client_that_asks_sees_every_row_of_the_table(stage: Stage, kind: Kind
         "context_window": "trace.context_window",
     }
     assert len({each["artifactId"] for each in artifacts}) == len(artifacts) - _appended(artifacts)
+
+    # The payloads that the page shows: for each there is a real one with the same members.
+    for name, samples in PAYLOADS.items():
+        shapes = [shape(data) for data in by_type.get(name, ())]
+        assert [each for each in samples if by_type.get(name) and shape(each) not in shapes] == []
 
     # The envelope, and the bookends: once a task, though the CLI began several rounds.
     assert {data["agent_id"] for _, _, data in events} == {"the-engineer"}
@@ -209,3 +226,4 @@ def test_a_failure_is_the_last_event_and_there_is_no_other_end(stage: Stage, tur
     assert [name for name, _, _ in events].count("agent_finished") == 0
     name, artifact, data = events[-1]
     assert (name, artifact, data["state"], data["reason"]) == ("agent_error", "trace.lifecycle", "error", reason)
+    assert shape(data) == shape(PAYLOADS[name][0])

@@ -118,7 +118,8 @@ class TurnEvents:
             errors = self._frames.errors if self._frames else []
             await self._tell("agent_error", {**BACKEND, **data, **({"errors": errors} if errors else {})})
         elif usage is not None:
-            spent = {"usage": usage.sdk_tokens, "totalCostUsd": usage.cost, "numTurns": usage.turns}
+            cost = None if usage.cost is None else round(usage.cost, 9)
+            spent = {"usage": usage.sdk_tokens, "totalCostUsd": cost, "numTurns": usage.turns}
             await self._tell("agent_finished", {**BACKEND, **spent})
 
     async def _tell(self, kind: str, data: dict[str, Any]) -> None:
