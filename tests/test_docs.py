@@ -41,7 +41,12 @@ from tests.tools import require
 
 LINKED = sorted([*PAGES, ROOT / "docs" / "rules.md", ROOT / "CONTRIBUTING.md"])
 # Who runs the commands that not every machine can run.
-ENGINES = {"kubernetes": "tests/test_docs_kubernetes.py", "systemd": "tests/e2e/test_docs_systemd.py"}
+ENGINES = {
+    "docker": "tests/e2e/docker/test_docs.py",
+    "kubernetes": "tests/test_docs_kubernetes.py",
+    "nix": "tests/nix/test_docs.py",
+    "systemd": "tests/e2e/test_docs_systemd.py",
+}
 
 
 # --- Commands ---------------------------------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ def bookworm() -> Path:
     root = os.environ.get("A2A_CLAUDE_BOOT_ROOT")
     if root and Path(root, "usr/bin/python3").exists():
         return Path(root)
-    packages = "systemd-sysv dbus python3 bubblewrap"
+    packages = "systemd-sysv dbus python3-venv bubblewrap"
     return absent(
         "A Debian root that boots",
         f"run `.ci/debian-root bookworm DIR {packages}`, then set A2A_CLAUDE_BOOT_ROOT=DIR",

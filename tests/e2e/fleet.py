@@ -1,4 +1,4 @@
-"""The agents of this checkout with what the tests lay over them, compiled and installed like docs/hardening.md says."""
+"""The agents of this checkout with what the tests lay over them, compiled and installed like docs/systemd.md says."""
 
 from __future__ import annotations
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import shlex
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,6 +55,11 @@ class Nix:
             return subprocess.Popen(
                 command, env={**self._environment(), **variables}, cwd=cwd, stdout=file, stderr=file, text=True
             )
+
+    def command_line(self, program: str) -> str:
+        """How a shell runs it, with the shell's own PATH."""
+        settings = [f"{name}={value}" for name, value in self._environment().items() if name != "PATH"]
+        return shlex.join(["env", *settings, *self._program(program)])
 
     def _environment(self) -> dict[str, str]:
         return {

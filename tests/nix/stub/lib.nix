@@ -102,13 +102,19 @@ let
 
     nixosSystem =
       { system, modules }:
-      evalModules {
-        modules = modules ++ [ ./nixos.nix ];
-        specialArgs = {
-          pkgs = import ./. { inherit system; };
-          utils = import ./utils.nix { inherit lib; };
+      let
+        host = evalModules {
+          modules = modules ++ [ ./nixos.nix ];
+          specialArgs = {
+            pkgs = import ./. {
+              inherit system;
+              inherit (host.config.nixpkgs) config;
+            };
+            utils = import ./utils.nix { inherit lib; };
+          };
         };
-      };
+      in
+      host;
   };
 in
 lib

@@ -87,6 +87,7 @@ in
     systemd.sockets = of (types.attrsOf (types.submodule socket)) { };
     systemd.units = set;
     systemd.tmpfiles.rules = list;
+    nixpkgs.config = set;
     system.stateVersion = text;
   };
 
