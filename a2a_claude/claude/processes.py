@@ -174,18 +174,20 @@ def versions(claude: Claude) -> dict[str, str]:
 
 
 def _fence(own: Environment, config: Config) -> tuple[str, ...]:
-    """What keeps programs of the agent from reading credentials in the environment of others, where there are any.
+    """What keeps programs of the agent from reading credentials in the environment and the memory of others, where
+    there are any: the CLI reads an API key once, and has it from then on.
 
     Not beside Claude Code's own sandbox, which mounts: Landlock forbids it, and there `/proc` is another one anyway.
     """
-    if not own.exposed and not any(getattr(server, "env", None) for server in config.mcp.values()):
+    named = sorted({*own.exposed, *own.credentials})
+    if not named and not any(getattr(server, "env", None) for server in config.mcp.values()):
         return ()
     if config.claude.sandbox is not None:
         return ()
     if landlock.abi() < _LANDLOCK_ABI:
         logger.warning(
             "The agent's shell may be able to read %s in /proc: this kernel, or this container, has no Landlock",
-            ", ".join(sorted(own.exposed)) or "the variables of MCP servers",
+            ", ".join(named) or "the variables of MCP servers",
         )
         return ()
     return (sys.executable, "-I", "-S", str(SUPERVISOR / "fence.py"))

@@ -17,8 +17,9 @@ from pathlib import Path
 from tests.tools import absent, require, require_root
 
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-# What nspawn's own filter refuses and any real host allows. Without it, nothing is hidden from an agent's shell.
-_LANDLOCK = "landlock_create_ruleset landlock_add_rule landlock_restrict_self"
+# What nspawn's own filter refuses and any real host allows: without Landlock nothing is hidden from an agent's shell,
+# and without bpf(2) IPAddressDeny= does nothing.
+_ALLOWED_CALLS = "bpf landlock_create_ruleset landlock_add_rule landlock_restrict_self"
 
 
 class Machine:
@@ -80,7 +81,7 @@ def booted(disk: Path, folder: Path, bound: Mapping[str, Path]) -> Iterator[Mach
     layers = f"lowerdir={disk},upperdir={upper},workdir={work}"
     subprocess.run(["mount", "-t", "overlay", "overlay", "-o", layers, root], check=True)
     command: list[str | Path] = [nspawn, "--boot", "--register=no", "--keep-unit", "--notify-ready=yes", "-D", root]
-    command += [f"--machine=a2a-claude-e2e-{os.getpid()}", f"--system-call-filter={_LANDLOCK}"]
+    command += [f"--machine=a2a-claude-e2e-{os.getpid()}", f"--system-call-filter={_ALLOWED_CALLS}"]
     command += [f"--bind-ro={source}:{path}" for path, source in bound.items()]
     group = _control_group()
     enter: list[str | Path] = ["sh", "-c", 'echo $$ > "$0/cgroup.procs" && exec "$@"', group]

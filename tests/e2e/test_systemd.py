@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -19,7 +20,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("e2e")]
 STATE = "/var/lib/a2a-claude"
 EXAMPLE, REVIEWER = "a2a-claude-example.service", "a2a-claude-reviewer.service"
 # As an operator would write them with `systemctl edit`: what the tests wait for comes sooner.
-DROP_IN = "[Service]\nRestartSec=1s\nWatchdogSec=8s\n"
+DENIED = "127.7.7.7"
+DROP_IN = f"[Service]\nRestartSec=1s\nWatchdogSec=8s\nIPAddressDeny={DENIED}\n"
 
 
 @dataclass
@@ -101,19 +103,24 @@ def test_the_secret_reaches_the_api_and_not_the_shell(host: Host) -> None:
     store = f"{STATE}/example/tasks.sqlite3"
     looks = f"""
         cat {credentials}/ANTHROPIC_API_KEY {secrets}/ANTHROPIC_API_KEY {store}; env; cat /proc/[0-9]*/environ
-        grep --recursive --files-with-matches '{KEY_PATTERN}' {STATE}/example /etc /run /tmp
-        grep --files-with-matches '{KEY_PATTERN}' /proc/[0-9]*/environ /proc/[0-9]*/cmdline
-        echo "looked with $?"
+        head --bytes=1 /proc/$CLAUDE_PID/mem
+        grep --recursive --files-with-matches '{KEY_PATTERN}' {STATE}/example /etc /run /tmp | sed 's/^/found in /'
+        grep --files-with-matches '{KEY_PATTERN}' /proc/[0-9]*/environ /proc/[0-9]*/cmdline | sed 's/^/found in /'
+        echo looked
     """
     task = host.example.send(bash(looks), {"text": "done"})
     assert task.status.state == COMPLETED
     last = host.api.messages[-1]
     assert last["headers"]["x-api-key"] == KEY
     said = str(last["body"]["messages"][-1])
-    assert "looked with 1" in said  # nothing matched
+    assert "looked" in said
+    assert "found in" not in said
     assert [each for each in (credentials, secrets) if f"{each}/ANTHROPIC_API_KEY: Permission denied" not in said] == []
     assert f"{store}: Permission denied" in said
-    assert "CLAUDE_CODE_API_KEY_FILE_DESCRIPTOR" in said  # the environment of the CLI was read, and is harmless
+    assert "CLAUDE_CODE_SESSION_ID=" in said  # its own environment was read, and that of the CLI was not
+    assert "CLAUDE_CODE_API_KEY_FILE_DESCRIPTOR" not in said
+    # The memory of the CLI, which has the key: with ProtectProc=invisible, who may not read a process does not see it.
+    assert re.search(r"cannot open \W+/proc/[0-9]+/mem\W+for reading: No such file", said)
     assert KEY not in host.asked()
     assert KEY not in str(host.machine.journal(EXAMPLE))
 
@@ -126,6 +133,14 @@ def test_only_an_agent_that_writes_can_write_its_workspace(host: Host) -> None:
     }
     assert denied[EXAMPLE] == ""
     assert denied[REVIEWER] == f"touch: cannot touch '{STATE}/reviewer/workspace/new': Read-only file system\n"
+
+
+def test_an_address_that_is_denied_does_not_answer(host: Host) -> None:
+    reaches = "timeout 2 bash -c 'echo > /dev/tcp/{}/9'; echo \"{} ended with $?\";"
+    host.example.send(bash(reaches.format("127.7.7.8", "8") + reaches.format(DENIED, "7")), {"text": "done"})
+    said = str(host.api.messages[-1]["body"]["messages"][-1])
+    assert "8 ended with 1" in said  # refused by nobody but the kernel: no program listens there
+    assert "7 ended with 124" in said
 
 
 def test_the_first_request_starts_an_agent_with_a_socket(host: Host) -> None:
