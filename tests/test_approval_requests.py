@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
+import orjson
 import pytest
 from a2a.types.a2a_pb2 import Task, TaskState
 from claude_agent_sdk import ToolPermissionContext
@@ -35,8 +35,8 @@ def described(tool: str, arguments: dict[str, Any], **context: Any) -> Request:
         ({"command": "echo \ud800"}, {"command": "echo ?"}),
         ({"\udc00": 1}, {"?": 1}),
         ({"a": nested(5)}, {"a": nested(5)}),
-        ({"a": nested(50)}, {"a": nested(9, json.dumps(nested(41)))}),
-        ({"a": nested(50, SECRET)}, {"a": nested(9, json.dumps(nested(41, "<redacted>")))}),
+        ({"a": nested(50)}, {"a": nested(9, orjson.dumps(nested(41)).decode())}),
+        ({"a": nested(50, SECRET)}, {"a": nested(9, orjson.dumps(nested(41, "<redacted>")).decode())}),
         ({"a": nested(100_000)}, {"a": nested(9, "(nested too deep to be shown)")}),
     ],
     ids=["half a pair", "half a pair in a name", "nested", "nested deep", "nested deep with a secret", "too deep"],

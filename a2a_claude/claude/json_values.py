@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, Final
+
+import orjson
 
 # Protobuf parsers take about 30 levels of JSON, https://protobuf.dev/programming-guides/proto-limits/
 DEEPEST: Final = 10
@@ -22,8 +23,9 @@ def sendable(value: Any, levels: int = DEEPEST) -> Any:
         return value
     if not levels:
         try:
-            return json.dumps(value)
-        except RecursionError:
+            # It counts levels; json's encoder goes by Python's limit, which a program may have raised above its stack.
+            return orjson.dumps(value).decode()
+        except orjson.JSONEncodeError:
             return "(nested too deep to be shown)"
     if isinstance(value, dict):
         return {whole(key): sendable(each, levels - 1) for key, each in value.items()}
