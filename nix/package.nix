@@ -63,6 +63,7 @@ python3Packages.buildPythonApplication {
     python3Packages.pyjwt
     python3Packages.pyyaml
     python3Packages.rfc8785
+    python3Packages.uvloop
   ];
 
   makeWrapperArgs = [

@@ -8,7 +8,7 @@ import click
 
 from a2a_claude.commands.common import USAGE
 
-PACKAGES = ("a2a", "falcon", "granian", "psutil")
+PACKAGES = ("a2a", "falcon", "granian", "psutil", "uvloop")
 
 
 def require_runtime() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import os
@@ -144,6 +143,8 @@ def _run(
         if each.severity == "warning":
             logger.warning("%s: %s (%s)", each.span, each.message, each.code)
 
+    import uvloop
+
     from a2a_claude.a2a.scripted import Scripted
     from a2a_claude.runtime import StartError
     from a2a_claude.server import Place, Server
@@ -154,7 +155,7 @@ def _run(
         return await Server(agent, does, Place(state, port), Variables(find)).run()
 
     try:
-        return asyncio.run(serve())
+        return uvloop.run(serve())
     except StartError as error:
         logger.error("%s", error)
         return INVALID
