@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import time
 from collections.abc import Iterator
@@ -84,7 +85,7 @@ def test_claude_runs_a_command_for_a_client(service: Service, api: FakeAPI) -> N
 def test_the_shell_does_not_see_the_secrets(service: Service, api: FakeAPI) -> None:
     looks = f"""
         cat /run/secrets/ANTHROPIC_API_KEY /run/secrets/CALLER_TOKENS /var/lib/a2a-claude/tasks.sqlite3
-        env; cat /proc/[0-9]*/environ
+        env; cat /proc/[0-9]*/environ; head --bytes=1 /proc/$CLAUDE_PID/mem
         grep --files-with-matches --extended-regexp '{KEY_PATTERN}|the-token-of[-]a-caller' /proc/[0-9]*/environ |
             sed 's/^/found in /'
         echo looked
@@ -93,7 +94,8 @@ def test_the_shell_does_not_see_the_secrets(service: Service, api: FakeAPI) -> N
     said = str(api.messages[-1]["body"]["messages"][-1])
     assert "looked" in said
     assert "found in" not in said
-    assert "ANTHROPIC_BASE_URL=" in said  # environments were read
+    assert "ANTHROPIC_BASE_URL=" in said  # its own environment was read
+    assert re.search(r"cannot open \W+/proc/[0-9]+/mem\W+for reading: Permission denied", said)  # the CLI has the key
     for path in ("/run/secrets/ANTHROPIC_API_KEY", "/run/secrets/CALLER_TOKENS", "/var/lib/a2a-claude/tasks.sqlite3"):
         assert f"{path}: Permission denied" in said
 
