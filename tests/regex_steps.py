@@ -6,17 +6,16 @@ there. Groups, look-arounds, atomic and possessive parts and back references are
 
 from __future__ import annotations
 
+import contextlib
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from re import _constants as ops  # type: ignore[attr-defined]
 from re import _parser  # type: ignore[attr-defined]
 from typing import Any
 
 Groups = dict[int, tuple[int, int]]
 Then = Callable[[int, Groups], int | None]
-
-sys.setrecursionlimit(1_000_000)
 
 _CATEGORIES = {
     ops.CATEGORY_DIGIT: r"\d",
@@ -26,6 +25,17 @@ _CATEGORIES = {
     ops.CATEGORY_WORD: r"\w",
     ops.CATEGORY_NOT_WORD: r"\W",
 }
+
+
+@contextlib.contextmanager
+def _deep() -> Iterator[None]:
+    """Python calls are deep here. Elsewhere the limit keeps C code from running over the end of the stack."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(1_000_000)
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
 
 
 class Steps:
@@ -40,6 +50,10 @@ class Steps:
     def spans(self, text: str, most: int = sys.maxsize) -> list[tuple[int, int]]:
         """As `finditer`, at `most` places; `count` grows by the steps."""
         self._text = text
+        with _deep():
+            return self._spans(text, most)
+
+    def _spans(self, text: str, most: int) -> list[tuple[int, int]]:
         found: list[tuple[int, int]] = []
         at = tried = 0
         while at <= len(text) and tried < most:
