@@ -81,7 +81,7 @@ def booted(disk: Path, folder: Path, bound: Mapping[str, Path]) -> Iterator[Mach
     layers = f"lowerdir={disk},upperdir={upper},workdir={work}"
     subprocess.run(["mount", "-t", "overlay", "overlay", "-o", layers, root], check=True)
     command: list[str | Path] = [nspawn, "--boot", "--register=no", "--keep-unit", "--notify-ready=yes", "-D", root]
-    command += [f"--machine=a2a-claude-e2e-{os.getpid()}", f"--system-call-filter={_ALLOWED_CALLS}"]
+    command += [f"--machine=a2a-claude-e2e-{os.getpid()}-{folder.name}", f"--system-call-filter={_ALLOWED_CALLS}"]
     command += [f"--bind-ro={source}:{path}" for path, source in bound.items()]
     group = _control_group()
     enter: list[str | Path] = ["sh", "-c", 'echo $$ > "$0/cgroup.procs" && exec "$@"', group]
@@ -109,12 +109,14 @@ def booted(disk: Path, folder: Path, bound: Mapping[str, Path]) -> Iterator[Mach
 
 
 def _control_group() -> Path:
-    """A new group in the hierarchy of version 2."""
+    """A new group in the hierarchy of version 2. What a test run that was killed has left behind ends now."""
     mounts = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]
     top = next((each[1] for each in mounts if each[2] == "cgroup2"), None)
-    group = Path(top or absent("cgroup2", "mount -t cgroup2 cgroup2 /sys/fs/cgroup/unified"), f"a2a-e2e-{os.getpid()}")
-    group.mkdir()
-    return group
+    here = Path(top or absent("cgroup2", "mount -t cgroup2 cgroup2 /sys/fs/cgroup/unified"))
+    for left in here.glob("a2a-e2e-*"):
+        if not Path("/proc", left.name.split("-")[2]).exists():
+            _end(left)
+    return Path(tempfile.mkdtemp(prefix=f"a2a-e2e-{os.getpid()}-", dir=here))
 
 
 def _end(group: Path) -> None:
