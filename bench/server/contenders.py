@@ -114,6 +114,7 @@ def running(contender: Contender, core: int | None) -> Iterator[Running]:
     with tempfile.TemporaryDirectory(prefix="a2a-claude-bench-") as temporary, open(f"{temporary}/log", "w+") as log:
         port = _free_port()
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "NODE_ENV": "production"}
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed server has its byte code
         started = time.perf_counter()
         process = subprocess.Popen(
             contender.command(port, Path(temporary)),
