@@ -67,14 +67,14 @@ def checkout(tmp_path: Path) -> Path:
 
 
 def shell_in(folder: Path) -> Callable[[str], subprocess.CompletedProcess[str]]:
-    """Runs scripts in a folder with the programs of its `bin`."""
+    """Runs scripts in a folder with the programs of its `bin`, for five minutes at most: a page may wait for a server."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("A2A_CLAUDE", "NO_COLOR", "PYTEST"))}
     environ = {**kept, "PATH": f"{folder / 'bin'}:{kept['PATH']}", "PYTHONPATH": str(ROOT), "LC_ALL": "C.UTF-8"}
-    bash = require("bash", "apt-get install bash")
+    bash, timeout = require("bash", "apt-get install bash"), require("timeout", "apt-get install coreutils")
 
     def shell(script: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [bash, "--norc", "-c", script],
+            [timeout, "--kill-after=5", "300", bash, "--norc", "-c", script],
             cwd=folder,
             env=environ,
             stdout=subprocess.PIPE,

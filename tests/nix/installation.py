@@ -100,6 +100,9 @@ def nix_of(place: str, folder: Path) -> Nix:
     for name in ("etc", "home"):
         (folder / name).mkdir(parents=True)
     (folder / "etc/nix.conf").write_text(_CONF)
+    # Two commands that make the same new store at the same time disturb each other.
+    made = nix.run("nix-store", "--init")
+    assert made.returncode == 0, made.stderr
     return nix
 
 
