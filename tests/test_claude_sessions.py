@@ -230,6 +230,22 @@ async def test_a_new_context_finds_a_process_that_has_started_already() -> None:
 
 
 @asynchronous
+async def test_the_next_process_starts_when_no_turn_needs_the_processor() -> None:
+    starter = Starter(spareClients=1)
+    pool = Pool(starter)
+    pool.open()
+    await until(lambda: pool.stats()["spare"] == 1)
+    one = await pool.acquire("one", "me", "t")
+    pool._capacity.refill()
+    await asyncio.sleep(0)
+    assert pool.stats() == {"busy": 1, "idle": 0, "spare": 0, "starting": 0}
+    await pool.release(one, healthy=True)
+    await asyncio.sleep(0)
+    assert pool.stats()["starting"] + pool.stats()["spare"] == 1
+    await pool.shutdown(1)
+
+
+@asynchronous
 async def test_an_idle_process_is_closed_and_a_busy_one_is_not() -> None:
     starter = Starter(clientIdleTimeout=1)
     pool = Pool(starter)

@@ -147,9 +147,9 @@ class Capacity:
         async with self._changed:
             self._changed.notify_all()
 
-    def refill(self, wait: float = REFILL_SECONDS) -> None:
-        """Starts a spare where one is missing: not at once, it would take the processor from the turn that took one."""
-        if time.monotonic() - self._taken < wait:
+    def refill(self) -> None:
+        """Starts a spare where one is missing: not at once while turns run, it would take the processor from them."""
+        if time.monotonic() - self._taken < REFILL_SECONDS and any(held.leased for held in self.live.values()):
             return
         total = len(self.live) + len(self._spares) + self._starting
         if (

@@ -123,7 +123,7 @@ class Pool:
     def open(self) -> None:
         """Starts the spares and the sweep; needs a running loop."""
         self._sweeper = asyncio.create_task(self._sweep(), name="claude-sweep")
-        self._capacity.refill(0)
+        self._capacity.refill()
 
     async def acquire(self, context_id: str, owner: str, task_id: str) -> LiveSession:
         """See `Sessions.acquire`."""
@@ -245,6 +245,7 @@ class Pool:
                     await self.remember(key, client.session_id)
         finally:
             held.leased = False
+            self._capacity.refill()
             self._unlock(key)
             await self._capacity.tell()
 
