@@ -76,13 +76,16 @@ def _texts(message: dict[str, Any]) -> list[str]:
 
 
 class FakeAPI(ThreadingHTTPServer):
-    """The server. `log` has each request: `path`, `headers` (lower case), `body`, `at` (time.time())."""
+    """The server. `log` has each request: `path`, `headers` (lower case), `body`, `at` (time.time()).
+
+    `host` is the address it listens on: containers with a network of their own do not reach this host's loopback.
+    """
 
     daemon_threads = True
     request_queue_size = 512
 
-    def __init__(self, port: int = 0) -> None:
-        super().__init__(("127.0.0.1", port), _Handler)
+    def __init__(self, port: int = 0, host: str = "127.0.0.1") -> None:
+        super().__init__((host, port), _Handler)
         self.log: list[dict[str, Any]] = []
         self.attempts: dict[str, int] = {}
         self.lock = threading.Lock()

@@ -72,6 +72,7 @@ def test_compose_reads_the_fleet_as_it_was_meant() -> None:
     assert [(p.get("host_ip"), p["published"], p["target"]) for p in one["ports"]] == [("0.0.0.0", "80", 3031)]
     assert [(p.get("host_ip"), p["published"], p["target"]) for p in two["ports"]] == [("127.0.0.1", "3031", 3031)]
     assert (one["image"], two["image"]) == ("registry.example/agents/reviewer:7", "a2a-claude/reviewer:1.0.0")
+    assert (one.get("pull_policy"), two["pull_policy"]) == (None, "never")
     assert two["build"]["context"].endswith("/reviewer")
     assert two["healthcheck"]["test"] == [
         *("CMD", "a2a-claude", "healthcheck", "/etc/a2a-claude/reviewer/agent.json", "--hostname", "0.0.0.0")

@@ -72,6 +72,8 @@ def _service(agent: Agent, context: str) -> dict[str, Any]:
     service = {
         "image": container.image(agent),
         "build": {"context": context},
+        # A name that the agent was given here is nobody's in a registry, and what somebody else calls so is not it.
+        "pull_policy": None if agent.config.deploy.docker.image else "never",
         "restart": "unless-stopped",
         "user": f"{user}:{user}",
         "read_only": True,
@@ -88,7 +90,7 @@ def _service(agent: Agent, context: str) -> dict[str, Any]:
         "stop_grace_period": f"{container.stop_seconds(agent)}s",
         "healthcheck": {
             "test": ["CMD", *container.healthcheck(agent)],
-            "interval": "30s",
+            "interval": "10s",
             "timeout": "5s",
             "start_period": "30s",
             "retries": 3,

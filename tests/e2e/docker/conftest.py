@@ -17,6 +17,7 @@ import pytest
 from tests.docker_engine import Engine, debian_archive, running_engine
 from tests.e2e.docker.images import DEBIAN, PROFILE, PYTHON, build_image
 from tests.e2e.fleet import KEY, compiled
+from tests.fake_anthropic_api import FakeAPI
 from tests.tools import require
 
 
@@ -24,6 +25,14 @@ from tests.tools import require
 def engine() -> Iterator[Engine]:
     with running_engine() as engine:
         yield engine
+
+
+@pytest.fixture(scope="package")
+def api() -> Iterator[FakeAPI]:
+    """The API that Claude talks to, also from a network of containers."""
+    api = FakeAPI(host="0.0.0.0").start()
+    yield api
+    api.shutdown()
 
 
 class QuietHandler(SimpleHTTPRequestHandler):
