@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +21,7 @@ from a2a_claude.a2a.app import App, make_app
 from a2a_claude.a2a.context_resource import BUILD, CONTEXT, Context, ContextBuild
 from a2a_claude.a2a.edge import make_edge
 from a2a_claude.a2a.health import HEALTH, METRICS, READY, Health, MetricsResource, Observation, Ready
+from a2a_claude.a2a.ids import new_request_id
 from a2a_claude.a2a.lifecycle import Lifecycle, Stats
 from a2a_claude.a2a.observed import Observed
 from a2a_claude.a2a.sideband import Sideband
@@ -179,7 +179,7 @@ class Runtime:
             most = config.server.limits.max_body_bytes
             routes |= {CONTEXT: Context(self._contexts), BUILD: ContextBuild(self._contexts, most)}
         access = logger.debug if logger.isEnabledFor(logging.DEBUG) else None
-        observation = Observation(self._metrics, lambda: os.urandom(16).hex(), access)
+        observation = Observation(self._metrics, new_request_id, access)
         chain = [observation, *make_edge(agent.config.server, self._variables)]
         legacy = agent.config.server.legacy_protocol
         return make_app(agent, handler, middleware=chain, routes=routes, legacy=legacy, environment=self._variables)

@@ -218,7 +218,7 @@ class Engine:
     def task(self, live: LiveTask) -> Task | None:
         """A task as executors get it."""
         found = self.store.task_json(live.id, live.owner, self.history_limit)
-        return Record("task", found[0]).proto if found else None  # type: ignore[return-value]
+        return Record("task", found.json).proto if found else None  # type: ignore[return-value]
 
     def publish(self, live: LiveTask, event: Event, turn: Turn | None, *, forced: bool = False) -> asyncio.Future[None]:
         """Applies an event and has it committed; the future ends when it was handed out.

@@ -46,7 +46,7 @@ class Queries:
         found = self._store.task_json(task_id, owner, history)
         if found is None:
             raise TaskNotFoundError(f"Task {task_id} not found")
-        json, row, seq = found
+        json, row, seq, _ = found
         last = row.state in codec.TERMINAL
         return EventRecord("task", json, last, row.key, seq, row.task_id, row.context_id, owner, row.state, row.state)
 

@@ -43,6 +43,6 @@ def _oldest(connection: sqlite3.Connection, before: int, limit: int) -> list[int
 def forget(keys: list[int]) -> list[Change]:
     """Deletes tasks with everything that belongs to them."""
     return [
-        *((f"DELETE FROM {table} WHERE task = ?", (key,)) for table in _TABLES for key in keys),
-        *(("DELETE FROM tasks WHERE key = ?", (key,)) for key in keys),
+        *(Change(f"DELETE FROM {table} WHERE task = ?", (key,), key) for table in _TABLES for key in keys),
+        *(Change("DELETE FROM tasks WHERE key = ?", (key,), key) for key in keys),
     ]

@@ -20,6 +20,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 from a2a_claude.store import changes, files, reads, retention
 from a2a_claude.store.changes import Change
 from a2a_claude.store.errors import StoreError
+from a2a_claude.store.recent import Reading, Recent
 from a2a_claude.store.rows import Filter, Page, PushConfig, Session, TaskRow
 from a2a_claude.store.schema import migrate
 from a2a_claude.store.writer import Writer
@@ -36,9 +37,10 @@ def milliseconds() -> int:
 class Store:
     """Tasks, push configs and sessions. One server process per file; use it from one event loop."""
 
-    def __init__(self, writer: Writer, reader: sqlite3.Connection, where: str) -> None:
+    def __init__(self, writer: Writer, reader: sqlite3.Connection, recent: Recent, where: str) -> None:
         """Use `open`."""
         self._writer = writer
+        self._recent = recent
         self._reader = reader
         self._lister: sqlite3.Connection | None = None
         self._lister_thread: ThreadPoolExecutor | None = None
@@ -68,7 +70,8 @@ class Store:
                 other = files.connect(path)
                 files.configure(other)
                 connection.execute("PRAGMA busy_timeout = 0")  # the event loop waits for nobody, the writer does
-            store = cls(Writer(connection, other, where), connection, where)
+            recent = Recent()
+            store = cls(Writer(connection, other, recent, where), connection, recent, where)
         except (sqlite3.Error, StoreError) as error:
             if lock is not None:
                 os.close(lock)
@@ -116,17 +119,23 @@ class Store:
         """A task by its id, whoever owns it."""
         return self._read(reads.task_row, task_id)
 
-    def task_json(self, task_id: str, owner: str, history: int) -> tuple[bytes, TaskRow, int] | None:
-        """A principal's Task as ProtoJSON with its row and the number of its last change; None when it has no such."""
+    def task_json(self, task_id: str, owner: str, history: int) -> Reading | None:
+        """A principal's Task with its last `history` messages; None when it has no such."""
+        known = None if self._writer.in_thread else self._recent.find(task_id, history)
+        if known is not None:
+            return known if known.row.owner == owner else None
 
-        def read(connection: sqlite3.Connection) -> tuple[bytes, TaskRow, int] | None:
+        def read(connection: sqlite3.Connection) -> Reading | None:
             row = reads.task_row(connection, task_id)
             if row is None or row.owner != owner:
                 return None
             json, seq = reads.task_json(connection, row, history)
-            return json, row, seq
+            return Reading(json, row, seq, history)
 
-        return self._read(read)
+        reading = self._read(read)
+        if reading is not None:
+            self._recent.keep(reading)
+        return reading
 
     def artifacts(self, row: TaskRow) -> tuple[list[tuple[int, bytes]], int]:
         """Position and head of a task's artifacts, and the number of its last change."""

@@ -18,6 +18,7 @@ from typing import Final
 
 from a2a_claude.store.changes import Change
 from a2a_claude.store.errors import StoreError
+from a2a_claude.store.recent import Recent
 
 logger = logging.getLogger(__name__)
 
@@ -46,9 +47,11 @@ class Commit(asyncio.Future[None]):
 class Writer:
     """Writes by `connection` on the event loop, by `other` in a thread; without another connection all on the loop."""
 
-    def __init__(self, connection: sqlite3.Connection, other: sqlite3.Connection | None, where: str) -> None:
+    def __init__(
+        self, connection: sqlite3.Connection, other: sqlite3.Connection | None, recent: Recent, where: str
+    ) -> None:
         self._connection, self._other = connection, other
-        self._where = where
+        self._recent, self._where = recent, where
         self._loop = asyncio.get_running_loop()
         self._thread = ThreadPoolExecutor(1, "store-writer")
         self._gathered: list[Job] = []
@@ -71,6 +74,11 @@ class Writer:
             self._loop.call_soon(self._flush)
         self._gathered.append((changes, then, future))
         return future
+
+    @property
+    def in_thread(self) -> bool:
+        """Whether changes become visible to reads at any moment, and not with what follows a commit on the loop."""
+        return self._in_thread is not None
 
     async def close(self) -> None:
         """Commits what was submitted, then closes the connections."""
@@ -115,6 +123,8 @@ class Writer:
         self._settle(jobs, errors)
 
     def _settle(self, jobs: list[Job], errors: Errors) -> None:
+        for key in {change.task for changes, _, _ in jobs for change in changes}:
+            self._recent.drop(key)
         for (_, then, future), error in zip(jobs, errors, strict=True):
             if error is not None:
                 self.error = StoreError.of(error, self._where)
@@ -128,7 +138,7 @@ class Writer:
 
 
 def _size(change: Change) -> int:
-    return _PAGE + sum(len(value) for value in change[1] if type(value) is bytes)
+    return _PAGE + sum(len(value) for value in change.values if type(value) is bytes)
 
 
 def _commit_slowly(connection: sqlite3.Connection, jobs: list[Job], checkpoint: bool) -> Errors:
@@ -145,7 +155,7 @@ def _commit(connection: sqlite3.Connection, jobs: list[Job]) -> Errors:
         if not connection.in_transaction:
             execute("BEGIN IMMEDIATE")
         for changes, _, _ in jobs:
-            for sql, values in changes:
+            for sql, values, _ in changes:
                 execute(sql, values)
         execute("COMMIT")
     except sqlite3.Error as error:
