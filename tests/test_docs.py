@@ -45,6 +45,7 @@ ENGINES = {
     "docker": "tests/e2e/docker/test_docs.py",
     "kubernetes": "tests/test_docs_kubernetes.py",
     "nix": "tests/nix/test_docs.py",
+    "podman": "tests/e2e/docker/test_quadlet.py",
     "systemd": "tests/e2e/test_docs_systemd.py",
 }
 

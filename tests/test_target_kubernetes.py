@@ -143,6 +143,11 @@ def test_the_pod_keeps_to_the_restricted_standard(agent: Agent) -> None:
     assert kinds <= {"configMap", "emptyDir", "projected", "secret", "persistentVolumeClaim"}
 
 
+def test_an_image_that_no_config_names_is_never_pulled() -> None:
+    policies = {name: container(agent).get("imagePullPolicy") for name, agent in AGENTS.items()}
+    assert policies == {"plain": "Never", "full": None}
+
+
 def test_a_changed_config_has_another_name_and_the_pods_use_it() -> None:
     changed = make_agent({"agentCard": {**CARD, "name": "Other"}, "server": {"port": 3031}})
     names = [objects(each)["ConfigMap"]["metadata"]["name"] for each in (plain(), changed)]

@@ -52,6 +52,8 @@ def _container(agent: Agent) -> Object:
     return {
         "name": "agent",
         "image": container.image(agent),
+        # A name that the agent was given here is nobody's in a registry: it is put on the nodes, or not there.
+        **({} if agent.config.deploy.docker.image else {"imagePullPolicy": "Never"}),
         "ports": [{"name": "http", "containerPort": agent.config.server.port}],
         **({"env": env} if (env := [_variable(agent, each) for each in container.variables(agent)]) else {}),
         "securityContext": {

@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from tests.tools import absent, require, require_root
@@ -66,11 +67,46 @@ class Machine:
         return self.attempt("nsenter", f"--target={pid}", "--mount", f"--setuid={uid}", "sh", "-c", script)
 
 
+@dataclass(frozen=True)
+class ForContainers:
+    """What podman needs of a machine: a `network` of its own (ip-netns(8)), of which it is the master, and a folder for
+    its `storage` that is on no overlay."""
+
+    network: str
+    storage: Path
+
+
 @contextmanager
-def booted(disk: Path, folder: Path, bound: Mapping[str, Path]) -> Iterator[Machine]:
+def own_network(name: str, address: str, host: str) -> Iterator[str]:
+    """A network namespace that reaches this host at the address `host`, and is reached at `address`, both with /24."""
+    ip = require("ip", "apt-get install iproute2")
+    commands = [
+        f"netns add {name}",
+        f"link add {name} type veth peer name host0 netns {name}",
+        f"address add {host}/24 dev {name}",
+        f"link set {name} up",
+        f"-n {name} address add {address}/24 dev host0",
+        f"-n {name} link set host0 up",
+        f"-n {name} link set lo up",
+        f"-n {name} route add default via {host}",
+    ]
+    try:
+        for each in commands:
+            subprocess.run([ip, *each.split()], check=True)
+        yield name
+    finally:
+        subprocess.run([ip, "netns", "delete", name], check=False)
+        # The namespace lives on as long as a process that is about to end in it.
+        subprocess.run([ip, "link", "delete", name], check=False, stderr=subprocess.DEVNULL)
+
+
+@contextmanager
+def booted(
+    disk: Path, folder: Path, bound: Mapping[str, Path], containers: ForContainers | None = None
+) -> Iterator[Machine]:
     """Boots an overlay of `disk` with folders of this host bound read-only at the paths of `bound`.
 
-    It has control groups of version 2 alone, without controllers where this host has those in version 1: systemd from
+    With `containers` it can have containers of its own. It has control groups of version 2 alone, without controllers where this host has those in version 1: systemd from
     256 on takes nothing else, and with version 1 nobody in a container is told when a group is empty.
     """
     require_root()
@@ -83,12 +119,16 @@ def booted(disk: Path, folder: Path, bound: Mapping[str, Path]) -> Iterator[Mach
     command: list[str | Path] = [nspawn, "--boot", "--register=no", "--keep-unit", "--notify-ready=yes", "-D", root]
     command += [f"--machine=a2a-claude-e2e-{os.getpid()}-{folder.name}", f"--system-call-filter={_ALLOWED_CALLS}"]
     command += [f"--bind-ro={source}:{path}" for path, source in bound.items()]
+    environ = {**os.environ, "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "1"}
+    if containers:
+        command += [f"--network-namespace-path=/run/netns/{containers.network}", "--capability=CAP_NET_ADMIN"]
+        command += [f"--bind={containers.storage}:/var/lib/containers", "--system-call-filter=@keyring"]
+        environ["SYSTEMD_NSPAWN_API_VFS_WRITABLE"] = "network"
     group = _control_group()
     enter: list[str | Path] = ["sh", "-c", 'echo $$ > "$0/cgroup.procs" && exec "$@"', group]
     try:
         with (folder / "console").open("w") as console, tempfile.TemporaryDirectory(prefix="a2a-e2e-") as short:
-            environ = {**os.environ, "NOTIFY_SOCKET": f"{short}/notify"}  # a socket's path is at most 107 bytes
-            environ["SYSTEMD_NSPAWN_UNIFIED_HIERARCHY"] = "1"
+            environ["NOTIFY_SOCKET"] = f"{short}/notify"  # a socket's path is at most 107 bytes
             told = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
             told.bind(environ["NOTIFY_SOCKET"])
             with (

@@ -17,19 +17,15 @@ import pytest
 
 from tests.docker_engine import Engine
 from tests.e2e.caller import COMPLETED, Caller, bash, eventually, text
+from tests.e2e.docker.compose import SUBNET, TOKEN, UID, overlay, program, supplied
 from tests.e2e.docker.images import PROFILE, WORKSPACE
 from tests.e2e.fleet import KEY, compiled
 from tests.fake_anthropic_api import FakeAPI
 from tests.tools import require
-from tests.trixie import root_with
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("docker")]
 
-TOKEN = "the-token-of-a-caller"
-UID = 10001
 PROJECT = "a2a-claude-e2e"
-# Of the addresses for benchmarks (RFC 2544): nobody's network.
-SUBNET, HOST = "198.18.77.0/24", "198.18.77.1"
 # Where they are published by default, and their cards say so.
 PUBLISHED = {"example": "127.0.0.1:3030", "reviewer": "127.0.0.1:3031"}
 
@@ -43,9 +39,8 @@ class Project:
     callers: dict[str, Caller]
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        program = root_with("/usr/bin/docker-compose", "docker-compose") / "usr" / "bin" / "docker-compose"
         files = [f"--file={self.folder / 'deploy/compose.yaml'}", f"--file={self.folder / 'mine.yaml'}"]
-        command = [program, f"--project-name={PROJECT}", *files, *arguments]
+        command: list[str | Path] = [program(), f"--project-name={PROJECT}", *files, *arguments]
         environ = {"DOCKER_HOST": self.engine.host, "PATH": os.environ["PATH"], "HOME": str(self.folder)}
         return subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
 
@@ -69,25 +64,13 @@ class Project:
 @contextmanager
 def forwarded() -> Iterator[None]:
     """Packets between containers pass where a firewall drops what it does not know: the tests' engine sets none."""
-    program = require("iptables", "apt-get install iptables")
+    iptables = require("iptables", "apt-get install iptables")
     rule = ("FORWARD", "--source", SUBNET, "--destination", SUBNET, "--jump", "ACCEPT")
-    subprocess.run([program, "--wait", "--insert", *rule], check=True)
+    subprocess.run([iptables, "--wait", "--insert", *rule], check=True)
     try:
         yield
     finally:
-        subprocess.run([program, "--wait", "--delete", *rule], check=True)
-
-
-def supplied(folder: Path) -> dict[str, Any]:
-    """The config's `secrets`, of which each is a file in `folder` that only the services' user can read."""
-    folder.mkdir()
-    for name, content in {"ANTHROPIC_API_KEY": KEY, "CALLER_TOKENS": f"me:{TOKEN}\n"}.items():
-        (folder / name).write_text(content)
-        (folder / name).chmod(0o400)
-        os.chown(folder / name, UID, UID)
-    os.chown(folder, UID, UID)
-    folder.chmod(0o700)
-    return {each.name: {"file": str(each)} for each in folder.iterdir()}
+        subprocess.run([iptables, "--wait", "--delete", *rule], check=True)
 
 
 @pytest.fixture(scope="module")
@@ -103,17 +86,12 @@ def project(
         layer["secrets"] = secrets
         layer.setdefault("deploy", {}).setdefault("docker", {})["image"] = image
     compiled(folder, layers, "--target", "compose")
-    environment = {"ANTHROPIC_BASE_URL": f"http://{HOST}:{api.server_address[1]}", "CLAUDE_CODE_MAX_RETRIES": "0"}
-    mine = {"environment": environment, "healthcheck": {"interval": "1s"}}
     serve = ["a2a-claude", "serve", "/etc/a2a-claude/example/agent.json", "--hostname", "0.0.0.0"]
     # The images have the configs of other tests, in which the example has no authentication.
     serve += ["--set", "server.auth.bearer.tokensVariable=CALLER_TOKENS"]
-    services = {"reviewer": mine, "example": {**mine, "command": serve}}
-    networks = {"default": {"ipam": {"config": [{"subnet": SUBNET, "gateway": HOST}]}}}
-    volumes = {
-        f"{name}-{each}": {"name": f"{PROJECT}-{name}-{each}"} for name in images for each in ("state", "workspace")
-    }
-    (folder / "mine.yaml").write_text(json.dumps({"services": services, "networks": networks, "volumes": volumes}))
+    mine = overlay(PROJECT, api, {"healthcheck": {"interval": "1s"}})
+    mine["services"]["example"]["command"] = serve
+    (folder / "mine.yaml").write_text(json.dumps(mine))
     callers = {name: Caller(f"http://{each}", TOKEN) for name, each in PUBLISHED.items()}
     found = Project(engine, folder, callers)
     with forwarded():

@@ -10,6 +10,7 @@ import pytest
 
 from tests.console import check, commands_of, name, pages_for
 from tests.docker_engine import Engine
+from tests.e2e.docker.compose import AGENTS, overlay, program, supplied
 from tests.e2e.docker.images import DEBIAN, WHEEL
 from tests.fake_anthropic_api import FakeAPI
 from tests.test_docs import checkout, shell_in
@@ -18,6 +19,7 @@ __all__ = ["checkout"]
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("docker")]
 
+PROJECT = "a2a-claude-docs"
 # Without a registry, and on an engine without a bridge: the base and the packages are the tests' own, and the container
 # has the host's network, where the API of the tests is.
 DOCKER = """#!/bin/bash
@@ -25,6 +27,9 @@ export DOCKER_HOST={host} DOCKER_BUILDKIT=0
 case $1 in
     build) cp {wheel} "${{@: -1}}" && exec {client} build --network host --build-arg PIP_INDEX_URL={index} "${{@:2}}" ;;
     run) exec {client} run --network host --env ANTHROPIC_BASE_URL={api} "${{@:2}}" 2> /dev/null ;;
+    compose)
+        for folder in deploy/*/; do cp {wheel} "$folder"; done
+        exec {compose} --project-name {project} "${{@:2:2}}" --file compose.tests.yaml "${{@:4}}" 2>> compose.log ;;
     *) exec {client} "$@" ;;
 esac
 """
@@ -36,18 +41,31 @@ def host(
 ) -> Iterator[Path]:
     """The checkout with `docker` on PATH and the key for Claude in key.txt."""
     wheel = wheelhouse / "wheels" / WHEEL
-    program = checkout / "bin" / "docker"
-    program.write_text(
-        DOCKER.format(host=engine.host, client=engine.client, index=index, api=api.url, wheel=wheel), "utf-8"
+    text = DOCKER.format(
+        host=engine.host,
+        client=engine.client,
+        index=index,
+        api=api.url,
+        wheel=wheel,
+        compose=program(),
+        project=PROJECT,
     )
-    program.chmod(0o755)
-    layer = {"deploy": {"package": WHEEL, "docker": {"baseImage": DEBIAN}}}
+    docker = checkout / "bin" / "docker"
+    docker.write_text(text, "utf-8")
+    docker.chmod(0o755)
+    layer = {"deploy": {"package": WHEEL, "docker": {"baseImage": DEBIAN}}, "secrets": supplied(checkout / "etc")}
     (checkout / "agents" / "defaults.prod.yaml").write_text(json.dumps(layer))
+    for agent in AGENTS:  # which pages have of their own, or have told how
+        auth = {"server": {"auth": {"bearer": {"tokensVariable": "CALLER_TOKENS"}}}}
+        (checkout / "agents" / agent / "agent.prod.yaml").write_text(json.dumps(auth))
+    build = {"network": "host", "args": {"PIP_INDEX_URL": index}}
+    (checkout / "compose.tests.yaml").write_text(json.dumps(overlay(PROJECT, api, {"build": build})))
     (checkout / "key.txt").write_text("sk-ant-api03-a-key\n")
     yield checkout
+    shell_in(checkout)("docker compose -f deploy/compose.yaml down --volumes --timeout 0")
     engine.run("rm", "--force", "--volumes", "reviewer")
     engine.run("volume", "rm", "reviewer-state", "reviewer-workspace")
-    engine.run("image", "rm", "--force", "a2a-claude/reviewer:1.0.0")
+    engine.run("image", "rm", "--force", "a2a-claude/reviewer:1.0.0", "a2a-claude/example:1.0.0")
 
 
 @pytest.mark.parametrize("page", pages_for("docker"), ids=name)
