@@ -106,8 +106,9 @@ def booted(
 ) -> Iterator[Machine]:
     """Boots an overlay of `disk` with folders of this host bound read-only at the paths of `bound`.
 
-    With `containers` it can have containers of its own. It has control groups of version 2 alone, without controllers where this host has those in version 1: systemd from
-    256 on takes nothing else, and with version 1 nobody in a container is told when a group is empty.
+    With `containers` it can have containers of its own. It has control groups of version 2 alone, without controllers
+    where this host has those in version 1: systemd from 256 on takes nothing else, and with version 1 nobody in a
+    container is told when a group is empty.
     """
     require_root()
     nspawn = require("systemd-nspawn", "apt-get install systemd-container")
