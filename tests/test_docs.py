@@ -68,7 +68,7 @@ def checkout(tmp_path: Path) -> Path:
 
 
 def shell_in(folder: Path) -> Callable[[str], subprocess.CompletedProcess[str]]:
-    """Runs scripts in a folder with the programs of its `bin`, for five minutes at most: a page may wait for a server."""
+    """Runs scripts in a folder with the programs of its `bin`; ends them after five minutes."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("A2A_CLAUDE", "NO_COLOR", "PYTEST"))}
     environ = {**kept, "PATH": f"{folder / 'bin'}:{kept['PATH']}", "PYTHONPATH": str(ROOT), "LC_ALL": "C.UTF-8"}
     bash, timeout = require("bash", "apt-get install bash"), require("timeout", "apt-get install coreutils")
