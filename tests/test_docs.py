@@ -43,6 +43,7 @@ LINKED = sorted([*PAGES, ROOT / "docs" / "rules.md", ROOT / "CONTRIBUTING.md"])
 # Who runs the commands that not every machine can run.
 ENGINES = {
     "docker": "tests/e2e/docker/test_docs.py",
+    "kits": "tests/test_docs_conformance.py",
     "kubernetes": "tests/test_docs_kubernetes.py",
     "nix": "tests/nix/test_docs.py",
     "podman": "tests/e2e/docker/test_quadlet.py",
@@ -61,6 +62,7 @@ def checkout(tmp_path: Path) -> Path:
     programs.mkdir()
     (programs / "a2a-claude").write_text(f'#!/bin/sh\nexec {sys.executable} -m a2a_claude "$@"\n')
     (programs / "python").write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    (programs / "uvicorn").write_text(f'#!/bin/sh\nexec {sys.executable} -m uvicorn "$@"\n')
     (tmp_path / "dev").write_text('#!/bin/sh\nexec "$@"\n')
     for program in (*programs.iterdir(), tmp_path / "dev"):
         program.chmod(0o755)

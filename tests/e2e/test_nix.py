@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import platform
 import signal
+import subprocess
 import time
 from pathlib import Path
 
@@ -69,9 +70,10 @@ def test_an_app_serves_its_agent_with_claude_code_of_nixpkgs(
 
 
 def test_an_image_of_nix_is_configured_like_the_compiled_one(installed: Nix, tmp_path: Path) -> None:
-    done = Flake(installed, tmp_path).run("run", ".#image-reviewer")
+    link = tmp_path / "stream"
+    done = Flake(installed, tmp_path).run("build", ".#image-reviewer", "--out-link", str(link))
     assert done.returncode == 0, done.stderr
-    image = json.loads(done.stdout)
+    image = json.loads(subprocess.run([link], check=True, capture_output=True, text=True).stdout)
     config = image["config"]
     [loaded] = load_fleet([PROJECT / "agents" / "reviewer"], Options()).loaded
     assert loaded.agent is not None

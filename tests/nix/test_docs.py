@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,12 @@ options=(--override-input nixpkgs path:{stub} --no-write-lock-file)
 case $* in *./host#*) options+=(--override-input a2a-claude path:{project}) ;; esac
 exec {nix} "$1" "${{options[@]}}" "${{@:2}}"
 """
+# The stub's image is what nixpkgs' would be made from; an engine knows it by its name, and by the hash of the build.
+DOCKER = """#!{python}
+import json, sys
+assert sys.argv[1:] == ["load"], sys.argv
+print(f"Loaded image: {{json.load(sys.stdin)['name']}}:hash")
+"""
 
 
 @pytest.mark.parametrize("page", pages_for("nix"), ids=name)
@@ -29,5 +36,8 @@ def test_the_commands_of_a_page_print_what_it_shows(page: Path, tmp_path: Path) 
     program.parent.mkdir()
     text = NIX.format(nix=installed.command_line("nix"), stub=flake.stub, project=flake.project)
     program.write_text(text, "utf-8")
-    program.chmod(0o755)
+    docker = program.with_name("docker")
+    docker.write_text(DOCKER.format(python=sys.executable), "utf-8")
+    for each in (program, docker):
+        each.chmod(0o755)
     check(commands_of(page, "nix"), shell_in(flake.project))

@@ -89,7 +89,11 @@ let
       usrBinEnv = self.coreutils;
       fakeNss.override = accounts: self.writeText "accounts" (builtins.toJSON accounts);
       streamLayeredImage =
-        image: program "stream-${baseNameOf image.name}" "cat ${self.writeText "image" (builtins.toJSON image)}";
+        image:
+        shell "stream-${baseNameOf image.name}" { } ''
+          { echo '#!/bin/sh'; echo 'cat ${self.writeText "image" (builtins.toJSON image)}'; } > $out
+          chmod +x $out
+        '';
     };
 
     # The machine that a test asks for, evaluated; nothing boots.
