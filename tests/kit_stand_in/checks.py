@@ -7,10 +7,8 @@ import os
 from typing import Any
 
 import httpx
-import pytest
 
 KIT, URL = os.environ["KIT"], os.environ["KIT_URL"]
-EXTENSION = "A2A-Extensions"
 
 
 def post(path: str, body: dict[str, Any]) -> httpx.Response:
@@ -30,8 +28,6 @@ def card() -> dict[str, Any]:
 
 
 def test_a_message_over_json_rpc() -> None:
-    if required():
-        pytest.skip("an extension is required")
     if KIT == "0.3.0.beta4":
         params = message("user", {"kind": "text", "text": "hello"})
         params["message"]["kind"] = "message"
@@ -50,11 +46,6 @@ def test_a_card_without_members_of_another_version() -> None:
     assert ("url" in card()) == (KIT == "0.3.0.beta4")
 
 
-def required() -> bool:
-    return any(each.get("required") for each in card()["capabilities"].get("extensions", []))
-
-
-@pytest.mark.skipif(not required(), reason="no extension is required")
 class TestCapabilityExtensionRequired:
     def test_a_caller_without_it_is_refused(self) -> None:
         answer = post("/message:send", message("ROLE_USER", {"text": "hello"}))

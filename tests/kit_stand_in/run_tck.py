@@ -27,7 +27,9 @@ def main() -> int:
         parser.set_defaults(rest=[])
     given = parser.parse_args()
     environ = {**os.environ, "KIT": kit, "KIT_URL": given.url, "KIT_TRANSPORTS": given.transports}
-    command = [sys.executable, "-m", "pytest", "--color=no", "checks.py", *given.rest]
+    # No server but one of the documentation requires an extension, and there the page names these checks.
+    rest = given.rest if "-k" in given.rest else [*given.rest, "-k", "not TestCapabilityExtensionRequired"]
+    command = [sys.executable, "-m", "pytest", "--color=no", "checks.py", *rest]
     return subprocess.run(command, env=environ, check=False).returncode
 
 
