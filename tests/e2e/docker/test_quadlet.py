@@ -16,7 +16,8 @@ import pytest
 from tests.console import ROOT, check, commands_of
 from tests.docker_engine import Engine
 from tests.e2e.caller import COMPLETED, Caller, bash, eventually, text
-from tests.e2e.docker.compose import TOKEN, UID
+from tests.e2e.docker.compose import TOKEN
+from tests.e2e.docker.confinement import check_shell
 from tests.e2e.docker.images import PROFILE
 from tests.e2e.fleet import KEY, compiled
 from tests.e2e.machine import ForContainers, Machine, booted, own_network
@@ -128,19 +129,7 @@ def test_an_agent_reaches_another_by_its_name(host: Host) -> None:
 
 
 def test_the_shell_is_confined_and_sees_no_secret(host: Host, api: FakeAPI) -> None:
-    looks = """
-        id --user; touch /etc/x /opt/x /run/x; touch /tmp/x && echo /tmp can be written
-        grep --extended-regexp 'Cap(Eff|Bnd)|NoNewPrivs' /proc/self/status; env
-        cat /run/secrets/ANTHROPIC_API_KEY /run/secrets/CALLER_TOKENS; echo looked
-    """
-    assert host.callers["reviewer"].send(bash(looks), {"text": "done"}).status.state == COMPLETED
-    said = str(api.messages[-1]["body"]["messages"][-1])
-    for expected in (str(UID), "Read-only file system", "/tmp can be written", "NoNewPrivs:\\t1", "looked"):
-        assert expected in said
-    for each in ("CapEff", "CapBnd"):
-        assert f"{each}:\\t0000000000000000" in said
-    for each in ("ANTHROPIC_API_KEY", "CALLER_TOKENS"):
-        assert f"/run/secrets/{each}: Permission denied" in said
+    check_shell(host.callers["reviewer"], api)
     for name in PORTS:
         told = json.dumps(host.inspected(name)) + json.dumps(host.machine.journal(f"a2a-claude-{name}"))
         assert KEY not in told
