@@ -70,6 +70,14 @@ class Starter:
         return sum(not each.closed for each in self.transports)
 
 
+async def with_a_spare() -> tuple[Starter, Pool]:
+    starter = Starter(spareClients=1)
+    pool = Pool(starter)
+    pool.open()
+    await until(lambda: pool.stats()["spare"] == 1)
+    return starter, pool
+
+
 async def turn(session: LiveSession) -> None:
     async for each in session.turn(BLOCKS, uuid=str(uuid.uuid4())):
         if each.answers:
@@ -220,10 +228,7 @@ async def test_turns_of_one_context_go_one_after_the_other() -> None:
 
 @asynchronous
 async def test_a_new_context_finds_a_process_that_has_started_already() -> None:
-    starter = Starter(spareClients=1)
-    pool = Pool(starter)
-    pool.open()
-    await until(lambda: pool.stats()["spare"] == 1)
+    starter, pool = await with_a_spare()
     starter.delay = 60
     await asyncio.wait_for(used(pool, "c"), 5)
     await pool.shutdown(1)
@@ -231,10 +236,7 @@ async def test_a_new_context_finds_a_process_that_has_started_already() -> None:
 
 @asynchronous
 async def test_the_next_process_starts_when_no_turn_needs_the_processor() -> None:
-    starter = Starter(spareClients=1)
-    pool = Pool(starter)
-    pool.open()
-    await until(lambda: pool.stats()["spare"] == 1)
+    _, pool = await with_a_spare()
     one = await pool.acquire("one", "me", "t")
     pool._capacity.refill()
     await asyncio.sleep(0)
@@ -360,10 +362,7 @@ async def test_permission_requests_go_to_the_turn_and_to_nobody_else() -> None:
 
 @asynchronous
 async def test_shutdown_closes_everything_within_its_bound() -> None:
-    starter = Starter(spareClients=1)
-    pool = Pool(starter)
-    pool.open()
-    await until(lambda: pool.stats()["spare"] == 1)
+    starter, pool = await with_a_spare()
     await used(pool, "idle")
     session = await pool.acquire("busy", "me", "t")
     starter.transports[-1].turns = [[init()]]  # never answers
