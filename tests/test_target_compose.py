@@ -196,6 +196,8 @@ def test_only_values_are_interpolated() -> None:
         ({"workspace": "/" + "x" * 256}, {}, "deploy.compose.workspace"),
         ({"workspace": "/x" * 2100}, {}, "deploy.compose.workspace"),
         ({}, {"workspace": "/a\nb"}, "deploy.docker.workspace"),
+        ({}, {"workspace": "/var/lib/a2a-claude"}, "deploy.docker.workspace"),
+        ({}, {"workspace": "/run/secrets"}, "deploy.docker.workspace"),
         ({}, {"image": "a b"}, "deploy.docker.image"),
     ],
 )

@@ -248,6 +248,13 @@ def test_a_url_that_says_no_port_opens_none(url: str) -> None:
     ("name", "document", "path"),
     [
         ("a", {"deploy": {"docker": {"workspace": "/a:b"}}}, "deploy.docker.workspace"),
+        ("a", {"deploy": {"docker": {"workspace": "/a\uffff"}}}, "deploy.docker.workspace"),
+        ("a", {"deploy": {"docker": {"workspace": "/usr/bin"}}}, "deploy.docker.workspace"),
+        (
+            "a",
+            {"deploy": {"kubernetes": {"autoscale": {"minReplicas": 5, "maxReplicas": 2}}}},
+            "deploy.kubernetes.autoscale.minReplicas",
+        ),
         ("a", {"server": {"tls": {"certificateFile": "/a:b", "keyFile": "/k"}}}, "server.tls.certificateFile"),
         ("a", {"agentCard": {**CARD, "description": "a\0"}}, "agentCard.description"),
         ("a", {"claude": {"systemPromptAppend": "x" * 2**20}}, "name"),
@@ -257,3 +264,22 @@ def test_what_kubernetes_does_not_take_is_refused(name: str, document: dict[str,
     with pytest.raises(Unrenderable) as refusal:
         render(make_agent({"agentCard": CARD, **document}, name=name))
     assert (refusal.value.path, bool(refusal.value.hint)) == (path, True)
+
+
+@pytest.mark.parametrize(
+    ("certificate", "key", "wanted"),
+    [
+        ("/etc/tls/a.crt", "/etc/tls/a.key", ["etc-tls-a.crt", "etc-tls-a.key"]),
+        ("/a/b", "/a-b", ["a-b-[0-9a-f]{8}"] * 2),
+        ("/ключ", "/серт", ["--[0-9a-f]{8}"] * 2),
+        ("/..x/y", "/" + "a/" * 200, ["x-y-[0-9a-f]{8}", "(a-){100}-[0-9a-f]{8}"]),
+        ("/etc/one.pem", "/etc/one.pem", ["etc-one.pem"]),
+    ],
+)
+def test_each_file_has_a_key_of_its_own_that_a_secret_can_have(certificate: str, key: str, wanted: list[str]) -> None:
+    agent = make_agent({"agentCard": CARD, "server": {"tls": {"certificateFile": certificate, "keyFile": key}}})
+    mounts = [each for each in container(agent)["volumeMounts"] if each["name"] == "files"]
+    assert [each["mountPath"] for each in mounts] == list(dict.fromkeys([certificate, key]))
+    found = [each["subPath"] for each in mounts]
+    assert len(set(found)) == len(wanted)
+    assert all(re.fullmatch(pattern, each) for pattern, each in zip(wanted, found, strict=True)), found

@@ -102,11 +102,8 @@ def _service(agent: Agent, context: str) -> dict[str, Any]:
 def _mounts(agent: Agent) -> list[dict[str, Any]]:
     """The state, the workspace, and the files of the host that the config names. A folder that is not there is told
     instead of made, which Docker would do as root."""
-    docker, deploy = agent.config.deploy.docker, agent.config.deploy.compose
-    workspace = {
-        "target": container.path(docker.workspace, "deploy.docker.workspace"),
-        "read_only": not agent.writes_workspace,
-    }
+    deploy = agent.config.deploy.compose
+    workspace = {"target": container.workspace(agent), "read_only": not agent.writes_workspace}
     if deploy.workspace:
         workspace = _bind(container.path(deploy.workspace, "deploy.compose.workspace")) | workspace
     else:

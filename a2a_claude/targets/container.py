@@ -12,6 +12,7 @@ from math import ceil
 from a2a_claude.config.agent import Agent, Variable
 from a2a_claude.targets import Unrenderable
 from a2a_claude.targets.docker import AGENT_NAME, IMAGE, STOP_MARGIN, every_address, operand
+from a2a_claude.targets.docker import workspace as workspace_of_image
 
 SECRETS = "/run/secrets"
 STATE = "/var/lib/a2a-claude"
@@ -101,8 +102,17 @@ def secrets(agent: Agent) -> list[str]:
     return [operand(f"secrets.{each}", each, _VARIABLE, "name it like a variable") for each in agent.secrets]
 
 
-def host_files(agent: Agent) -> Iterator[HostFile]:
-    """What the config names by a path outside of the image: certificates, tokens and keys of callers."""
+def workspace(agent: Agent) -> str:
+    """Where the container has the workspace; Unrenderable for a path that it cannot be mounted at."""
+    return path(workspace_of_image(agent), "deploy.docker.workspace")
+
+
+def host_files(agent: Agent) -> list[HostFile]:
+    """What the config names by a path outside of the image: certificates, tokens and keys of callers. Each once."""
+    return list({each.path: each for each in _named_files(agent)}.values())
+
+
+def _named_files(agent: Agent) -> Iterator[HostFile]:
     server = agent.config.server
     if tls := server.tls:
         yield HostFile(tls.certificate_file, "server.tls.certificateFile")

@@ -11,6 +11,7 @@ import posixpath
 import re
 import unicodedata
 from math import ceil
+from pathlib import PurePosixPath
 
 from a2a_claude import __version__
 from a2a_claude.config.agent import Agent
@@ -37,34 +38,13 @@ REQUIREMENT = re.compile(
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 WHEEL = re.compile(r"([A-Za-z0-9][A-Za-z0-9._+-]*/)*[A-Za-z0-9][A-Za-z0-9._+!-]*\.whl")
 
-# `install -d` gives the workspace to the agent's user, which must never happen to one of these.
-SYSTEM_DIRECTORIES = {
-    "/",
-    *(
-        f"/{each}"
-        for each in (
-            "bin",
-            "boot",
-            "dev",
-            "etc",
-            "home",
-            "lib",
-            "lib64",
-            "media",
-            "mnt",
-            "opt",
-            "proc",
-            "root",
-            "run",
-            "sbin",
-            "srv",
-            "sys",
-            "tmp",
-            "usr",
-            "var",
-        )
-    ),
-}
+# What the image and its engine have for themselves: no workspace is one of them, below one, or around one.
+_TAKEN = (
+    *("/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/opt/a2a-claude", "/opt/claude", "/proc", "/run", "/sbin"),
+    *("/sys", "/tmp", "/usr", "/var/lib/a2a-claude"),  # noqa: S108 - in the container
+)
+# Where others have folders, too: a workspace may be below one of them.
+_SHARED = ("/home", "/media", "/mnt", "/root", "/srv")
 
 
 def double_quoted(path: str, text: str) -> Quoted:
@@ -132,7 +112,7 @@ def render(agent: Agent) -> list[Artifact]:
             for i, each in enumerate(docker.apt_packages)
         ],
         uid=docker.uid,
-        make_directories=_make_directories(docker.workspace, docker.uid),
+        make_directories=_make_directories(agent),
         workspace=double_quoted("deploy.docker.workspace", docker.workspace),
         labels=_labels(agent),
         port=agent.config.server.port,
@@ -159,13 +139,23 @@ def _package(agent: Agent) -> tuple[Quoted | None, Quoted]:
     return None, Quoted(f"'{requirement}'")
 
 
-def _make_directories(workspace: str, uid: int) -> Quoted:
-    path = "deploy.docker.workspace"
-    place = "/" + posixpath.normpath(workspace).lstrip("/")
-    if not workspace.startswith("/") or place in SYSTEM_DIRECTORIES:
-        raise Unrenderable(path, f"{workspace!r} is no place of its own in the image", "use a path such as /workspace")
+def workspace(agent: Agent) -> str:
+    """`deploy.docker.workspace`; Unrenderable for a place that hides what the image or its engine needs."""
+    path = agent.config.deploy.docker.workspace
+    place = PurePosixPath("/" + posixpath.normpath(path).lstrip("/"))
+    taken = any(place.is_relative_to(each) or PurePosixPath(each).is_relative_to(place) for each in _TAKEN)
+    if not path.startswith("/") or taken or str(place) in _SHARED:
+        raise Unrenderable(
+            "deploy.docker.workspace", f"{path!r} is no place of its own in the image", "use a path such as /workspace"
+        )
+    return path
+
+
+def _make_directories(agent: Agent) -> Quoted:
+    uid = agent.config.deploy.docker.uid
     owner = (f"--owner={uid}", f"--group={uid}")
-    return exec_form(path, "install", "--directory", "--mode=0700", *owner, "/var/lib/a2a-claude", workspace)
+    made = ("/var/lib/a2a-claude", workspace(agent))
+    return exec_form("deploy.docker.workspace", "install", "--directory", "--mode=0700", *owner, *made)
 
 
 def every_address(agent: Agent) -> str:

@@ -158,6 +158,12 @@ def _budget(agent: Agent) -> Object:
 def _autoscaler(agent: Agent) -> Object:
     scale = agent.config.deploy.kubernetes.autoscale
     assert scale is not None  # noqa: S101 - the caller looked
+    if scale.min_replicas > scale.max_replicas:
+        raise Unrenderable(
+            "deploy.kubernetes.autoscale.minReplicas",
+            f"{scale.min_replicas} is more than maxReplicas, {scale.max_replicas}",
+            "raise maxReplicas, or lower this",
+        )
     target = {"type": "Utilization", "averageUtilization": scale.cpu_percent}
     spec = {
         "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": container.host_name(agent)},

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
+from collections import Counter
 from typing import Any
 
 from a2a_claude.config.agent import Agent
 from a2a_claude.targets import Unrenderable, container
+from a2a_claude.targets.yaml_text import check
 
 _NOT_IN_KEYS = re.compile(r"[^A-Za-z0-9._-]+")
+_KEY = re.compile(r"(?!\.\.?$|\.\.)[A-Za-z0-9._-]{1,253}")
 # Requests that arrive while a pod's address is taken out of the Service are still answered.
 _LEAVING_SECONDS = 5
 
@@ -119,7 +123,7 @@ def _secret(agent: Agent, name: str) -> Object:
 
 def _mounts(agent: Agent) -> list[Object]:
     read_only = {} if agent.writes_workspace else {"readOnly": True}
-    workspace = _mountable(agent.config.deploy.docker.workspace, "deploy.docker.workspace")
+    workspace = _mountable(container.workspace(agent), "deploy.docker.workspace")
     config = {"name": "config", "mountPath": container.config_file(agent), "subPath": "agent.json", "readOnly": True}
     files = [
         {"name": "files", "mountPath": path, "subPath": key, "readOnly": True} for path, key in _files(agent).items()
@@ -136,12 +140,25 @@ def _mounts(agent: Agent) -> list[Object]:
 
 
 def _files(agent: Agent) -> dict[str, str]:
-    """The keys of the Secret `<agent>-files` by the path that each is mounted at."""
-    found = {_mountable(each.path, each.origin): each for each in container.host_files(agent)}
-    return {path: _NOT_IN_KEYS.sub("-", path.strip("/")) for path in found}
+    """The keys of the Secret `<agent>-files` by the path that each is mounted at: the path with hyphens, and a digest
+    of it where that is no key, or another file's as well."""
+    paths = [_mountable(each.path, each.origin) for each in container.host_files(agent)]
+    keys = Counter(map(_plain_key, paths))
+    return {
+        path: key if keys[key] == 1 and _KEY.fullmatch(key) else f"{key[:200].lstrip('.')}-{_digest(path)}"
+        for path, key in zip(paths, map(_plain_key, paths), strict=True)
+    }
+
+
+def _plain_key(path: str) -> str:
+    return _NOT_IN_KEYS.sub("-", path.strip("/"))
+
+
+def _digest(path: str) -> str:
+    return hashlib.sha256(path.encode()).hexdigest()[:8]
 
 
 def _mountable(path: str, origin: str) -> str:
     if ":" in path:
         raise Unrenderable(origin, "has a colon, which no mount of Kubernetes can have", "rename it")
-    return container.path(path, origin)
+    return check(container.path(path, origin), origin)

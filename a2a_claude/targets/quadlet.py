@@ -47,7 +47,7 @@ def _mountable(text: str, origin: str) -> str:
 
 def _container(agent: Agent) -> str:
     docker, deploy = agent.config.deploy.docker, agent.config.deploy.quadlet
-    target = (docker.workspace, "deploy.docker.workspace")
+    target = (container.workspace(agent), "deploy.docker.workspace")
     read_only = not agent.writes_workspace
     workspace = (deploy.workspace, "deploy.quadlet.workspace") if deploy.workspace else None
     files = [(each.path, each.origin) for each in container.host_files(agent)]
