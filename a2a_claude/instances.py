@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
@@ -101,11 +101,16 @@ class Place:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
 
-    def start(self, arguments: Sequence[str], timeout: float) -> Instance:
+    def start(
+        self, arguments: Sequence[str], timeout: float, broken_off: Callable[[], bool] = lambda: False
+    ) -> Instance:
         """Starts `a2a-claude serve` with `arguments`, detached, and waits until it says that it is ready.
 
+        `broken_off` is whether nobody wants it any more.
+
         Raises:
-            InstanceError: it ended, or was not ready within `timeout` seconds; the end of its log is in the message.
+            InstanceError: it ended, was broken off, or was not ready within `timeout` seconds; the message has the end
+                of its log.
         """
         self._rotate()
         with tempfile.TemporaryDirectory(prefix="a2a-claude-") as folder, _listening(folder) as told:
@@ -123,7 +128,7 @@ class Place:
             try:
                 found = psutil.Process(process.pid)
                 created, born = found.create_time(), birth(found)
-                url = _ready(process, told, timeout)
+                url = _ready(process, told, timeout, broken_off)
             except BaseException as error:  # Ctrl-C too: nothing would find the process again
                 process.kill()
                 process.wait()
@@ -203,7 +208,9 @@ def _listening(folder: str) -> Iterator[socket.socket]:
         yield told
 
 
-def _ready(process: subprocess.Popen[bytes], told: socket.socket, timeout: float) -> str:
+def _ready(
+    process: subprocess.Popen[bytes], told: socket.socket, timeout: float, broken_off: Callable[[], bool]
+) -> str:
     """The URL where the server listens."""
     end = time.monotonic() + timeout
     while time.monotonic() < end:
@@ -214,4 +221,6 @@ def _ready(process: subprocess.Popen[bytes], told: socket.socket, timeout: float
                 return status.removeprefix("STATUS=").removeprefix("Listening on ")
         if (code := process.poll()) is not None:
             raise InstanceError(f"it ended with exit code {code}")
+        if broken_off():
+            raise InstanceError("it was broken off")
     raise InstanceError(f"it was not ready after {timeout:g} s")

@@ -160,6 +160,30 @@ def test_a_start_that_is_broken_off_leaves_no_server(tmp_path: Path, monkeypatch
     assert [each.returncode for each in begun] == [-signal.SIGKILL]
 
 
+def test_a_start_that_is_terminated_leaves_no_server(tmp_path: Path) -> None:
+    write_agent(tmp_path)
+    hooks = tmp_path / "hooks"
+    hooks.mkdir()
+    # The server never says that it is ready.
+    (hooks / "sitecustomize.py").write_text("import sys, time\nif 'serve' in sys.argv: time.sleep(600)\n")
+    state = tmp_path / "state"
+    variables = environment(XDG_STATE_HOME=str(state), WORKSPACE_DIR=str(tmp_path))
+    variables["PYTHONPATH"] = os.pathsep.join([str(hooks), *filter(None, [variables.get("PYTHONPATH")])])
+    command = [sys.executable, "-m", "a2a_claude", "start", "reviewer", *SCRIPTED]
+    starting = subprocess.Popen(command, cwd=tmp_path, env=variables)
+
+    def servers() -> list[psutil.Process]:
+        shown = str(place(tmp_path).folder)
+        return [each for each in psutil.process_iter(["cmdline"]) if shown in (each.info["cmdline"] or [])]
+
+    while not (found := servers()):
+        assert starting.poll() is None
+    starting.terminate()
+    assert starting.wait(PATIENCE) == 128 + signal.SIGTERM
+    psutil.wait_procs(found, PATIENCE)
+    assert servers() == []
+
+
 def test_words_of_callers_in_the_log_are_no_lines_of_it(run: Run, tmp_path: Path) -> None:
     where = place(tmp_path)
     where.folder.mkdir(parents=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,14 +58,21 @@ def places() -> list[Place]:
 
 
 def start(where: Place, arguments: list[str], timeout: float) -> None:
-    """Starts an agent and says where it is; exits 1 with the end of its log when it does not start."""
+    """Starts an agent and says where it is; exits 1 with the end of its log when it does not start.
+
+    SIGINT and SIGTERM end the server that was begun; exits 130 or 143 then.
+    """
     from a2a_claude.instances import InstanceError
 
+    came: list[int] = []
+    for each in (signal.SIGINT, signal.SIGTERM):
+        # An exception from a handler could come between the fork and the knowledge of it.
+        signal.signal(each, lambda number, _: came.append(number))
     try:
-        instance = where.start(arguments, timeout)
+        instance = where.start(arguments, timeout, lambda: bool(came))
     except InstanceError as error:
         click.echo(f"a2a-claude: {where.name} did not start: {error}", err=True)
-        raise SystemExit(1) from None
+        raise SystemExit(128 + came[0] if came else 1) from None
     click.echo(f"{where.name}: started, process {instance.pid}, {instance.url}, log {where.log}")
 
 
