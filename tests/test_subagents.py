@@ -280,6 +280,7 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("clerk__work", {"message": " "}, "The message is empty"),
     ("clerk__work", {"message": "x", "task_id": "clerk-9"}, "There is no task clerk-9 of the agent clerk"),
     ("clerk__play", {"message": "x"}, "There is no tool clerk__play"),
+    ("clerk__wo\ud800rk", {"message": "x"}, "There is no tool clerk__wo?rk"),
     ("task_status", {}, "There is no task"),
     ("task_result", {"task_id": "clerk-9"}, "There is no task clerk-9"),
     ("task_cancel", {"task_id": ["x"]}, "There is no task"),
@@ -294,6 +295,16 @@ async def test_what_claude_gets_wrong_is_an_answer_that_says_so() -> None:
                 answer = await turn(agents).call(tool, arguments)
                 assert answer.failed
                 assert wanted in text(answer)
+
+
+@asynchronous
+async def test_half_a_surrogate_pair_of_claude_does_not_stop_its_message() -> None:
+    with obedient() as (served, _):
+        async with opened(remote(served.url)) as agents:
+            answer = await turn(agents).call("clerk__work", {"message": "parts\ud800"})
+            assert not answer.failed
+            answer = await turn(agents).call("task_status", {"task_id": "\ud800"})
+            assert "There is no task ?" in text(answer)
 
 
 # --- Answers ----------------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from typing import Any, Final
 from a2a.types.a2a_pb2 import Message, Part, Role
 
 from a2a_claude.claude.delegates import Answer, Progress, Tool
+from a2a_claude.claude.json_values import sendable, whole
 from a2a_claude.claude.session import SessionStore
 from a2a_claude.config.model import Config
 from a2a_claude.subagents import answers
@@ -139,6 +140,7 @@ class Delegation:
         """See `Delegation.call` in Claude's room."""
         if self._ended:
             return answers.error("The turn is over.")
+        tool, arguments = whole(tool), sendable(dict(arguments))
         conversation = self._agents.conversations.open(*self._key)
         name = str(arguments.get("task_id") or "")
         if tool in (STATUS, RESULT, CANCEL):
