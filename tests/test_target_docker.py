@@ -171,7 +171,7 @@ def test_the_configs_own_labels_win_over_the_oci_ones() -> None:
             (agent({"workspace": each}), "deploy.docker.workspace")
             for each in ("/usr/bin", "/etc/a2a-claude/a", "/run/secrets", "/var", "/var/lib", "/var/lib/a2a-claude/")
         ),
-        *((agent({"workspace": each}), "deploy.docker.workspace") for each in ("/tmp/workspace", "/opt", "/opt/claude/x")),
+        *((agent({"workspace": each}), "deploy.docker.workspace") for each in ("/tmp/a", "/opt", "/opt/claude/x")),
         (agent(package="a2a-claude; false"), "deploy.package"),
         (agent(package="a2a-claude'"), "deploy.package"),
         (agent(package="../secret.whl"), "deploy.package"),
