@@ -180,7 +180,7 @@ in
         # Claude signs in with the host's role, which the cloud's metadata service gives.
         IPAddressAllow =
           lib.optional (setting "claude" "credentials" == [ ])
-            "169.254.169.254/32 fd00:ec2::254/128";
+            "169.254.169.254/32 fd00:ec2::254/128 fd20:ce::254/128";
       }
       // (
         if agent.user == null then

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import subprocess
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import yaml
 
 from a2a_claude.config.agent import Agent
 from a2a_claude.targets import Unrenderable
+from a2a_claude.targets.hardening import directives
 from a2a_claude.targets.kubernetes import render, render_fleet
 from a2a_claude.targets.kubernetes_network import ports
 from tests.containers import CARD, full, plain
@@ -238,10 +240,67 @@ def test_pods_reach_what_the_config_names_and_no_metadata_service() -> None:
     assert all("except" not in each for each in blocks)
 
 
-@pytest.mark.parametrize("url", ["", "${A}", "http://[", "http://a:99999/", "a", "$A:1", "http://${A:-b}:x/"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("", "${A}", "http://[", "http://a:99999/", "a", "$A:1", "http://${A:-b}:x/", "db:6432", "postgresql://"),
+        *("postgresql:///db", "postgresql:///db?host=/run/postgresql&port=5433", "postgresql://db?port=x"),
+    ],
+)
 def test_a_url_that_says_no_port_opens_none(url: str) -> None:
     agent = make_agent({"agentCard": CARD, "claude": {"env": {"A": url}}})
     assert ports(agent) == [443]
+
+
+@pytest.mark.parametrize(
+    ("document", "found"),
+    [
+        ({"store": {"url": "postgresql://a:${PW}@one:5433,two:5434/db"}}, [5433, 5434]),
+        ({"store": {"url": "postgresql://a:${PW}@one,two:5434/db"}}, [5432, 5434]),
+        ({"store": {"url": "postgresql://[fd00::1]:5440/db"}}, [5440]),
+        ({"store": {"url": "postgresql://db?port=5436"}}, [5436]),
+        ({"store": {"url": "postgres:///db?host=db&port=5435"}}, [5435]),
+        ({"store": {"url": "postgres:///db?host=db"}}, [5432]),
+        ({"claude": {"env": {"HTTPS_PROXY": "http://a:${PW}@proxy:3128"}}}, [3128]),
+        ({"claude": {"env": {"https_proxy": "proxy:3128"}}}, [3128]),
+        ({"claude": {"env": {"HTTPS_PROXY": "${PROXY:-proxy:3129}"}}}, [3129]),
+        ({"claude": {"env": {"HTTPS_PROXY": "${PROXY}"}}}, []),
+        ({"claude": {"env": {"ALL_PROXY": "socks5h://proxy"}}}, [1080]),
+        ({"claude": {"env": {"ALL_PROXY": "socks5://proxy:1081"}}}, [1081]),
+        ({"mcp": {"a": {"type": "stdio", "command": "a", "env": {"URL": "ws://b:8765"}}}}, [8765]),
+        ({"mcp": {"a": {"type": "stdio", "command": "a", "enabled": False, "env": {"URL": "ws://b:8765"}}}}, []),
+    ],
+)
+def test_pods_reach_the_ports_that_proxies_databases_and_programs_are_at(
+    document: dict[str, Any], found: list[int]
+) -> None:
+    store = {"store": {"type": "postgresql", **document["store"]}} if "store" in document else {}
+    assert ports(make_agent({"agentCard": CARD, **document, **store})) == sorted([443, *found])
+
+
+def test_pods_ask_names_of_the_clusters_dns_alone() -> None:
+    (dns, *_) = objects(plain())["NetworkPolicy"]["spec"]["egress"]
+    assert [(each["protocol"], each["port"]) for each in dns["ports"]] == [("UDP", 53), ("TCP", 53)]
+    pods, node = dns["to"]
+    assert pods["namespaceSelector"]["matchLabels"] == {"kubernetes.io/metadata.name": "kube-system"}
+    assert pods["podSelector"]["matchLabels"] == {"k8s-app": "kube-dns"}
+    assert node == {"ipBlock": {"cidr": "169.254.20.10/32"}}
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        *("169.254.169.254", "169.254.170.2", "169.254.170.23", "100.100.100.200", "168.63.129.16"),
+        *("fd00:ec2::254", "fd00:ec2::23", "fd20:ce::254", "fd00:c1::a9fe:a9fe", "fe80::a9fe:a9fe"),
+    ],
+)
+def test_no_metadata_service_is_reached(address: str) -> None:
+    blocks = [each["ipBlock"] for each in objects(plain())["NetworkPolicy"]["spec"]["egress"][1]["to"][1:]]
+    (block,) = [each for each in blocks if ip_address(address) in ip_network(each["cidr"])]
+    assert any(ip_address(address) in ip_network(each) for each in block["except"])
+    denied = directives("strict")["IPAddressDeny"]
+    assert isinstance(denied, str)
+    assert any(ip_address(address) in ip_network(each) for each in denied.split())
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,18 @@ from typing import Literal
 Profile = Literal["strict", "cli-sandbox"]
 Value = str | tuple[str, ...]
 
+METADATA = (
+    "169.254.0.0/16",
+    "100.100.100.200/32",  # Alibaba Cloud
+    "168.63.129.16/32",  # Azure's WireServer
+    "fd00:ec2::254/128",  # AWS, also below
+    "fd00:ec2::23/128",
+    "fd20:ce::254/128",  # Google Cloud
+    "fd00:c1::a9fe:a9fe/128",  # Oracle Cloud
+    "fe80::a9fe:a9fe/128",  # OpenStack
+)
+"""The services of clouds, as CIDR, that hand out the credentials of the host or the node."""
+
 
 @dataclass(frozen=True, slots=True)
 class Directive:
@@ -34,6 +46,11 @@ _LIFECYCLE = (
     Directive("KillMode", "mixed", "Nothing: the server drains first, then whatever it started is killed."),
     Directive("OOMPolicy", "stop", "When one command runs out of `MemoryMax=`, the whole agent is restarted."),
     Directive("Restart", "on-failure", "Nothing: a crash restarts the agent, a clean stop does not."),
+    Directive(
+        "RestartPreventExitStatus",
+        "78",
+        "Nothing: what the config or the host lacks, no restart brings; `systemctl start` it when that is mended.",
+    ),
     Directive("RestartSec", "5s", "Nothing: a pause before a restart."),
     Directive("RestartSteps", "6", "Nothing: the pause grows with each restart in a row.", since=254),
     Directive("RestartMaxDelaySec", "60s", "Nothing: up to a minute.", since=254),
@@ -75,7 +92,7 @@ _COMMON = (
     ),
     Directive(
         "IPAddressDeny",
-        "169.254.0.0/16 fd00:ec2::254/128 100.100.100.200/32",
+        " ".join(METADATA),
         "The metadata services of clouds, which hand out the host's credentials, do not answer.",
     ),
     Directive("SystemCallArchitectures", "native", "32-bit programs do not run."),
