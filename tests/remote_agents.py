@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+import httpx
 from a2a.server.agent_execution import AgentExecutor, RequestContext
 from a2a.server.events import EventQueue
 from a2a.types import a2a_pb2 as pb
@@ -148,12 +149,14 @@ def card(url: str, *interfaces: tuple[str, str], path: str = "/a2a/jsonrpc", **m
 
 class Bare:
     """A web server: `answers` has a function by method and path. `asked` has each request's method, path, headers and
-    body. A function gets the handler and writes what it likes."""
+    body. A function gets the handler and writes what it likes. Where there is none, the server at the URL `behind`
+    answers, as behind a reverse proxy."""
 
     def __init__(self) -> None:
         self.answers: dict[tuple[str, str], Callable[[Any], None]] = {}
         self.asked: list[tuple[str, str, dict[str, str], bytes]] = []
         self.release = threading.Event()
+        self.behind = ""
         bare = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -164,7 +167,7 @@ class Bare:
                 bare.asked.append((self.command, self.path, headers, body))
                 self.body = body
                 with contextlib.suppress(OSError):
-                    bare.answers.get((self.command, path), plain(404, b"{}"))(self)
+                    bare.answers.get((self.command, path), bare.pass_on if bare.behind else plain(404, b"{}"))(self)
 
             do_GET = do_POST = _any  # noqa: N815
 
@@ -184,6 +187,17 @@ class Bare:
     def hang(self, _handler: Any) -> None:
         """Answers nothing until the end."""
         self.release.wait()
+
+    def pass_on(self, handler: Any) -> None:
+        """Has the server behind it answer."""
+        headers = {name: value for name, value in handler.headers.items() if name.lower() != "host"}
+        url = self.behind + handler.path
+        with httpx.stream(handler.command, url, headers=headers, content=handler.body, timeout=60) as found:
+            handler.send_response(found.status_code)
+            handler.send_header("Content-Type", found.headers.get("Content-Type", ""))
+            handler.end_headers()
+            for chunk in found.iter_raw():
+                handler.wfile.write(chunk)
 
     def close(self) -> None:
         self.release.set()

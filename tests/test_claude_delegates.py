@@ -128,7 +128,8 @@ async def test_a_remote_that_comes_back_has_its_tools_in_the_process_that_runs(t
         async with calling(tmp_path, front.url) as agent:
             [result] = await agent.turn((f"{PREFIX}clerk__message", {"message": "hello"}))
             assert "could not be asked" in result
-            front.serve_card(card(served.url, ("JSONRPC", "1.0")))
+            front.behind = served.url
+            front.serve_card(card(front.url, ("JSONRPC", "1.0")))
             await agent.agents.remotes["clerk"].probe()
             assert await agent.turn(HELLO) == [DID]
 
@@ -141,8 +142,8 @@ async def test_a_call_that_takes_long_is_a_task_and_a_remote_that_dies_is_an_err
         async with calling(tmp_path, front.url) as agent:
             [result] = await agent.turn(HELLO)
             assert result.startswith("The agent clerk could not be asked: the connection broke")
-            front.serve_card(card(served.url, ("JSONRPC", "1.0")))
-            await agent.agents.remotes["clerk"].probe()
+            del front.answers["POST", "/a2a/jsonrpc"]
+            front.behind = served.url
             agent.agents.budget = 0.1
             [result] = await agent.turn((HELLO[0], {"message": "hang"}))
             assert "The task clerk-2 of the agent clerk" in result

@@ -24,6 +24,7 @@ from a2a_claude.subagents import calls, conversations
 from a2a_claude.subagents.credentials import ClientCredentials
 from a2a_claude.subagents.delegation import KEY, MAX_DEPTH
 from a2a_claude.subagents.service import Delegation, SubAgents
+from a2a_claude.subagents.urls import reachable
 from tests.lifecycle import asynchronous
 from tests.remote_agents import Bare, bare, card, obedient, plain
 from tests.support import make_agent
@@ -74,7 +75,7 @@ async def reached(what: Any) -> None:
 @asynchronous
 async def test_skills_are_tools_named_by_the_config_and_a_card_without_skills_has_one_for_messages() -> None:
     with obedient() as (served, _), bare() as other:
-        other.serve_card(card(served.url, V1, skills=[]))
+        other.serve_card(card(other.url, V1, skills=[]))
         async with opened(remote(served.url), remote(other.url, "plain")) as agents:
             names = [each.name for each in agents.tools()]
             assert names == ["clerk__work", "plain__message", "task_status", "task_result", "task_cancel"]
@@ -92,7 +93,8 @@ async def test_a_remote_that_is_down_at_the_start_has_a_tool_and_gets_its_skills
             answer = await turn(agents).call("clerk__message", {"message": "hello"})
             assert answer.failed
             assert text(answer) == "The agent clerk could not be asked: it answered HTTP 404."
-            front.serve_card(card(served.url, V1))
+            front.behind = served.url
+            front.serve_card(card(front.url, V1))
             again = await turn(agents).call("clerk__message", {"message": "hello"})
             assert text(again) == "did hello"
             assert agents.tools()[0].name == "clerk__work"
@@ -145,7 +147,8 @@ INTERFACES = [V1, V03, ("HTTP+JSON", "1.0"), ("HTTP+JSON", "0.3")]
 async def test_each_version_and_binding_is_spoken_streaming_or_not(binding: str, version: str, streaming: bool) -> None:
     path = {"JSONRPC": "/a2a/jsonrpc"}.get(binding, "/a2a/rest")
     with obedient() as (served, executor), bare() as front:
-        front.serve_card(card(served.url, (binding, version), path=path, capabilities={"streaming": streaming}))
+        front.behind = served.url
+        front.serve_card(card(front.url, (binding, version), path=path, capabilities={"streaming": streaming}))
         async with opened(remote(front.url)) as agents:
             now = turn(agents)
             assert text(await now.call("clerk__work", {"message": "chunks"})) == "0 1 2 "
@@ -492,18 +495,74 @@ async def test_a_token_endpoint_that_fails_is_told_without_a_secret(answer: Any,
             assert "very-secret" not in found
 
 
+# What a card says, and where the request goes: {front} is where the card is, {other} an agent at another port.
+ELSEWHERE: list[tuple[str, str]] = [
+    ("another host", "http://localhost.example:1"),
+    ("another port of this machine", "http://127.0.0.1:{other}"),
+    ("another port, by name", "http://localhost:{other}"),
+    ("another address of this machine, another port", "http://127.0.0.2:{other}"),
+    ("the standard port", "http://127.0.0.1"),
+    ("every address, another port", "http://0.0.0.0:{other}"),
+    ("a host with user information that looks right", "http://127.0.0.1:{front}@localhost.example:1"),
+]
+
+
+@pytest.mark.parametrize("advertised", [each[1] for each in ELSEWHERE], ids=[each[0] for each in ELSEWHERE])
 @asynchronous
-async def test_credentials_go_to_the_hosts_of_the_config_alone() -> None:
+async def test_requests_go_to_the_origins_of_the_config_alone(advertised: str) -> None:
     auth = {"mode": "bearer", "token": TOKEN}
-    with obedient() as (served, _), bare() as front:
-        front.serve_card(card("http://localhost.example:1", V1))
+    with obedient() as (served, _), bare() as front, bare() as other:
+        other.behind = served.url
+        advertised = advertised.format(front=httpx.URL(front.url).port, other=httpx.URL(other.url).port)
+        front.serve_card(card(advertised, V1))
         async with opened(remote(front.url, auth=auth), remote(front.url, "open")) as agents:
             for name in ("clerk", "open"):
                 answer = text(await turn(agents).call(f"{name}__work", {"message": "x"}))
-                assert "its card leads to another host (localhost.example)" in answer
-        override = f"{served.url}/a2a/jsonrpc"
+                assert "its card leads elsewhere (http://" in answer
+                assert "set subAgents.agents[].endpointUrlOverride" in answer
+            assert not other.asked
+        override = f"{other.url}/a2a/jsonrpc"
         async with opened(remote(front.url, endpointUrlOverride=override, auth=auth)) as agents:
             assert text(await turn(agents).call("clerk__work", {"message": "x"})) == "did x"
+            assert other.asked[-1][2]["authorization"] == f"Bearer {TOKEN}"
+
+
+@pytest.mark.parametrize("advertised", ["http://localhost", "https://127.0.0.1", "http://[::1]", "http://0.0.0.0"])
+@asynchronous
+async def test_a_card_that_names_this_machine_and_its_own_port_means_where_it_came_from(advertised: str) -> None:
+    with obedient() as (served, _), bare() as front:
+        front.behind = served.url
+        front.serve_card(card(f"{advertised}:{httpx.URL(front.url).port}", V1))
+        async with opened(remote(front.url, auth={"mode": "bearer", "token": TOKEN})) as agents:
+            assert text(await turn(agents).call("clerk__work", {"message": "x"})) == "did x"
+            assert front.asked[-1][2]["authorization"] == f"Bearer {TOKEN}"
+
+
+@pytest.mark.parametrize(
+    ("card_url", "advertised", "wanted"),
+    [
+        ("https://a.example", "http://localhost:3000/rpc?x=1", "https://a.example/rpc?x=1"),
+        ("http://a.example:8000/team/card.json", "http://0.0.0.0:3000/rpc", "http://a.example:8000/rpc"),
+        ("http://a.example", "http://b.example/rpc", "http://b.example/rpc"),
+        ("http://localhost:3000", "http://[::1]:3000/rpc", "http://localhost:3000/rpc"),
+        ("http://localhost:3000", "http://127.0.0.1:3001/rpc", "http://127.0.0.1:3001/rpc"),
+        ("http://localhost", "https://127.0.0.1/rpc", "https://127.0.0.1/rpc"),
+        ("https://localhost", "http://127.0.0.1:443/rpc", "https://localhost/rpc"),
+    ],
+)
+def test_where_a_card_sends_callers(card_url: str, advertised: str, wanted: str) -> None:
+    assert reachable(advertised, card_url) == wanted
+
+
+@asynchronous
+async def test_no_redirect_carries_credentials_away() -> None:
+    with bare() as front, bare() as other:
+        front.serve_card(card(front.url, V1))
+        front.answers["POST", "/a2a/jsonrpc"] = plain(307, b"", Location=f"{other.url}/a2a/jsonrpc")
+        async with opened(remote(front.url, auth={"mode": "bearer", "token": TOKEN})) as agents:
+            answer = text(await turn(agents).call("clerk__work", {"message": "x"}))
+            assert "it is somewhere else (HTTP 307)" in answer
+            assert not other.asked
 
 
 # --- Remotes that do wrong --------------------------------------------------------------------------------------------
@@ -613,12 +672,12 @@ async def test_a_task_whose_id_came_late_can_be_asked_for_in_a_later_turn() -> N
 @asynchronous
 async def test_a_task_that_the_remote_has_forgotten_is_told() -> None:
     with obedient() as (served, _), bare() as front:
-        front.serve_card(card(served.url, V1))
+        front.behind = served.url
+        front.serve_card(card(front.url, V1))
         async with opened(remote(front.url)) as agents:
             await turn(agents).call("clerk__work", {"message": "ask"})
             with obedient() as (another, _):
-                front.serve_card(card(another.url, V1))
-                await agents.remotes["clerk"].probe()
+                front.behind = another.url
                 answer = await turn(agents).call("task_result", {"task_id": "clerk-1"})
                 assert re.search("it refused: Task .* not found", text(answer))
                 assert "still run" not in text(answer)

@@ -73,14 +73,15 @@ def team(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Team]:
     folder = tmp_path_factory.mktemp("team")
     api = FakeAPI().start()
     with contextlib.ExitStack() as stack:
-        front: Bare = stack.enter_context(bare())  # where the engineer's card will be
+        front: Bare = stack.enter_context(bare())  # where the engineer will be
+        nobody = stack.enter_context(bare())
         served, clerk = stack.enter_context(obedient())
         back = {"agents": [remote("engineer", front.url, bearer="${ENGINEER_TOKEN}")]}
         reviewer = stack.enter_context(agent(folder, "reviewer", api, subAgents=back))
         remotes = [
             remote("reviewer", reviewer.url, bearer="${REVIEWER_TOKEN}"),
             remote("clerk", served.url),
-            remote("ghost", f"{front.url}/nobody"),
+            remote("ghost", nobody.url),
         ]
         engineer = stack.enter_context(
             agent(
@@ -91,7 +92,8 @@ def team(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Team]:
                 claude={"disallowedTools": ["mcp__a2a-subagents__task_cancel"]},
             )
         )
-        front.serve_card(card(engineer.url, ("JSONRPC", "1.0"), name="Engineer"))
+        front.behind = engineer.url
+        front.serve_card(card(front.url, ("JSONRPC", "1.0"), name="Engineer"))
         yield Team(engineer, reviewer, clerk, api, folder)
     api.shutdown()
 

@@ -8,6 +8,8 @@ from dataclasses import replace
 from typing import Final
 from urllib.parse import urlsplit
 
+import httpx
+
 from a2a_claude.claude.session import OptionsError
 from a2a_claude.config.model import (
     SubAgent,
@@ -55,7 +57,8 @@ def _url(where: str, url: str) -> None:
     try:
         parts = urlsplit(url)
         good = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
-    except ValueError:
+        good = good and bool(httpx.URL(url).host)  # also where half a name of IDNA is none
+    except (ValueError, httpx.InvalidURL):
         good = False
     if not good or not url.isascii() or not url.isprintable() or " " in url:
         raise OptionsError(f"{where} is no absolute http or https URL: write https://host/path")

@@ -1,6 +1,6 @@
 """How requests to another agent are authenticated: `subAgents.agents[].auth` as `httpx.Auth`.
 
-Credentials are in memory alone. They go to the hosts that the config names and to no other (`http.py`).
+Credentials are in memory alone. They go to the origins that the config names and to no other (`http.py`).
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from a2a.client.errors import A2AClientError
 from a2a.utils.errors import A2AError
 
 from a2a_claude.subagents.credentials import CredentialsError
-from a2a_claude.subagents.http import OtherHost, TooLarge
+from a2a_claude.subagents.http import OtherOrigin, TooLarge
 
 _LONGEST: Final = 1000
 
@@ -28,7 +28,7 @@ def told(error: BaseException) -> RemoteError:
         return error
     cause = error.__cause__ if isinstance(error, A2AClientError) and error.__cause__ is not None else error
     match cause:
-        case OtherHost() | TooLarge() | CredentialsError():
+        case OtherOrigin() | TooLarge() | CredentialsError():
             return RemoteError(str(cause))
         case httpx.HTTPStatusError():
             return RemoteError(_status(cause.response.status_code))

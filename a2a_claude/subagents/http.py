@@ -1,21 +1,20 @@
-"""The HTTP of one remote agent: to its own hosts alone, within bounds, with its credentials.
+"""The HTTP of one remote agent: to its own origins alone, within bounds, with its credentials.
 
-A card is the remote's word. It may not send this server, and even less its credentials, to a host that the config does
-not name (server-side request forgery, OWASP API7:2023).
+A card is the remote's word. It may not send this server, and even less its credentials, to an origin (scheme, host and
+port, RFC 6454) that the config does not name (server-side request forgery, OWASP API7:2023).
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from typing import Any, Final, cast
-from urllib.parse import urlsplit
 
 import httpx
 
 from a2a_claude import __version__
 from a2a_claude.config.model import SubAgent
 from a2a_claude.subagents.credentials import auth
-from a2a_claude.subagents.urls import is_loopback
+from a2a_claude.subagents.urls import is_loopback, origin
 
 CONNECT_SECONDS: Final = 10.0
 MAX_RESPONSE: Final = 32 << 20
@@ -24,8 +23,8 @@ MAX_RESPONSE: Final = 32 << 20
 _LEAST_CHUNK: Final = 128
 
 
-class OtherHost(httpx.RequestError):
-    """A request to a host that the config does not name."""
+class OtherOrigin(httpx.RequestError):
+    """A request to an origin that the config does not name."""
 
 
 class TooLarge(httpx.RequestError):
@@ -33,22 +32,18 @@ class TooLarge(httpx.RequestError):
 
 
 def client(agent: SubAgent) -> httpx.AsyncClient:
-    """A client for the hosts of `agentCardUrl` and `endpointUrlOverride`; a stream may be silent for as long as it
+    """A client for the origins of `agentCardUrl` and `endpointUrlOverride`; a stream may be silent for as long as it
     likes. Close it at the end.
     """
-    own = [urlsplit(each) for each in (agent.agent_card_url, agent.endpoint_url_override) if each]
-    secure = {each.hostname for each in own if each.scheme == "https"}
-    hosts = {each.hostname or "" for each in own}
+    own = [httpx.URL(each) for each in (agent.agent_card_url, agent.endpoint_url_override) if each]
+    origins = set(map(origin, own))
 
     async def stay(request: httpx.Request) -> None:
-        host = request.url.raw_host.decode("ascii")
-        if host not in hosts and not (is_loopback(host) and any(map(is_loopback, hosts))):
-            raise OtherHost(
-                f"its card leads to another host ({host[:100]}): if that is right, "
+        if (found := origin(request.url)) not in origins:
+            raise OtherOrigin(
+                f"its card leads elsewhere ({found[:100]}): if that is right, "
                 "set subAgents.agents[].endpointUrlOverride"
             )
-        if host in secure and request.url.scheme != "https" and agent.auth is not None:
-            raise OtherHost("its card leads from https to http, where credentials would be readable")
 
     async def bound(response: httpx.Response) -> None:
         if response.headers.get("content-encoding", "identity").lower() != "identity":
@@ -67,7 +62,7 @@ def client(agent: SubAgent) -> httpx.AsyncClient:
         limits=httpx.Limits(max_connections=None, max_keepalive_connections=10),
         event_hooks={"request": [stay], "response": [bound]},
         # Its own host is never reached through a proxy.
-        trust_env=not all(map(is_loopback, hosts)),
+        trust_env=not all(is_loopback(each.host) for each in own),
     )
 
 
