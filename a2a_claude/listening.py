@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 from collections.abc import MutableMapping
@@ -9,10 +10,20 @@ from typing import Final
 
 BACKLOG: Final = 1024
 _FIRST: Final = 3  # SD_LISTEN_FDS_START
+_HINTS: Final = {
+    errno.EADDRINUSE: "another program listens there; set server.port or --port",
+    errno.EACCES: "ports below 1024 take a privilege that agents do without; set server.port or --port to a higher one",
+}
+_LASTING: Final = (errno.EACCES, errno.EPERM, errno.EAFNOSUPPORT)
 
 
 class ListenError(Exception):
-    """There is no socket to listen on; the message says what to do."""
+    """There is no socket to listen on; the message says what to do. It `passes` when the same address may be there
+    later."""
+
+    def __init__(self, message: str, *, passes: bool = False) -> None:
+        super().__init__(message)
+        self.passes = passes
 
 
 def inherited(environ: MutableMapping[str, str]) -> socket.socket | None:
@@ -55,7 +66,8 @@ def bind(hostname: str, port: int) -> socket.socket:
             hostname.strip("[]"), port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
     except OSError as error:
-        raise ListenError(f"{hostname} cannot be resolved: {error.strerror}; set server.hostname") from error
+        told = f"{hostname} cannot be resolved: {error.strerror}; set server.hostname"
+        raise ListenError(told, passes=True) from error
     bound = socket.socket(family, socket.SOCK_STREAM)
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -65,8 +77,9 @@ def bind(hostname: str, port: int) -> socket.socket:
         bound.bind(address)
     except OSError as error:
         bound.close()
-        hint = "another program listens there; set server.port or --port" if port else "set server.hostname"
-        raise ListenError(f"cannot listen on {hostname} port {port}: {error.strerror}; {hint}") from error
+        hint = _HINTS.get(error.errno or 0, "set server.hostname")
+        told = f"cannot listen on {hostname} port {port}: {error.strerror}; {hint}"
+        raise ListenError(told, passes=error.errno not in _LASTING) from error
     bound.setblocking(False)
     return bound
 

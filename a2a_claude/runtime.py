@@ -61,7 +61,12 @@ _TOKEN_TYPES: Final = {
 
 
 class StartError(Exception):
-    """The agent cannot be served; the message says why and what to do."""
+    """The agent cannot be served; the message says why and what to do. It `passes` when a later start may succeed
+    though nobody has changed the config or the host: a port is taken, a disk is full."""
+
+    def __init__(self, message: str, *, passes: bool = False) -> None:
+        super().__init__(message)
+        self.passes = passes
 
 
 class Runtime:
@@ -104,7 +109,9 @@ class Runtime:
             return await self._open(port, environ)
         except BaseException as error:
             await self.close()
-            if isinstance(error, SigningError | StoreError | TokenError):
+            if isinstance(error, StoreError):
+                raise StartError(str(error), passes=error.passes) from error
+            if isinstance(error, SigningError | TokenError):
                 raise StartError(str(error)) from error
             raise
 
@@ -215,7 +222,7 @@ class Runtime:
                 events=self._events_transport(stack),
             )
         except OptionsError as error:
-            raise StartError(str(error)) from error
+            raise StartError(str(error), passes=error.passes) from error
         self._closing.append((service.close, CLAUDE_SECONDS))
         self._contexts = service.contexts
         metrics.read("a2a_claude_processes", "Processes of Claude, by what they do.", service.stats, ("state",))

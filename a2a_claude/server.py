@@ -76,7 +76,9 @@ class Server:
         with self._signals(loop):
             try:
                 return await self._serve(notifier, environ)
-            except (ExposureError, ListenError) as error:
+            except ListenError as error:
+                raise StartError(str(error), passes=error.passes) from error
+            except ExposureError as error:
                 raise StartError(str(error)) from error
 
     async def _serve(self, notifier: Notifier, environ: MutableMapping[str, str]) -> int:

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -98,9 +98,16 @@ class Served:
         return [line["message"] for line in self.lines]
 
 
-def start(folder: Path, agent: Path, *arguments: str, environ: dict[str, str] | None = None, **more: Any) -> Served:
-    """Starts a server without waiting for it."""
-    program = [sys.executable, "-m", "a2a_claude", "serve", str(agent), "--executor", "scripted"]
+def start(
+    folder: Path,
+    agent: Path,
+    *arguments: str,
+    environ: dict[str, str] | None = None,
+    before: Sequence[str] = (),
+    **more: Any,
+) -> Served:
+    """Starts a server without waiting for it; `before` are a program and its arguments that run it."""
+    program = [*before, sys.executable, "-m", "a2a_claude", "serve", str(agent), "--executor", "scripted"]
     process = subprocess.Popen(
         [*program, "--state-dir", str(folder / "state"), *arguments],
         cwd=folder,

@@ -113,10 +113,11 @@ async def test_a_marketplace_that_cannot_be_fetched_stops_the_start_and_is_named
     api = FakeAPI().start()
     try:
         processes = make_processes(tmp_path, api, claude=enabling(source, greet=True))
-        with pytest.raises(OptionsError, match=r"did not load: greet@own\."):
+        with pytest.raises(OptionsError, match=r"did not load: greet@own\.") as caught:
             await check_plugins(processes, Redactor())
     finally:
         api.shutdown()
+    assert caught.value.passes  # its host may be back later
     assert "Marketplace own could not be installed" in caplog.text
 
 
@@ -129,7 +130,8 @@ async def test_a_claude_that_does_not_start_stops_the_start(tmp_path: Path) -> N
         "env": {"FAKE_CLAUDE": "broken"},
     }
     processes = make_processes(tmp_path, None, claude=claude)
-    with pytest.raises(OptionsError, match="could not be checked"):
+    with pytest.raises(OptionsError, match="could not be checked") as caught:
         await check_plugins(processes, Redactor())
+    assert caught.value.passes
     nothing = make_processes(tmp_path, None, claude={**claude, **enabling(directory(tmp_path), greet=False)})
     await check_plugins(nothing, Redactor())

@@ -108,7 +108,7 @@ def test_a_variable_that_is_not_set_is_told_with_the_line_that_needs_it(tmp_path
         "store:\n  type: postgresql\n  url: postgresql://a:${PGPASSWORD}@db/a\n"
     )
     found = run(tmp_path, "serve", "reviewer", "--executor", "scripted")
-    assert found.returncode == 1
+    assert found.returncode == 78
     assert "agents/reviewer/agent.yaml:4:8: error" in found.stderr
     assert "PGPASSWORD is not set" in found.stderr
 
@@ -119,7 +119,7 @@ def test_a_variable_that_is_not_set_is_told_with_the_line_that_needs_it(tmp_path
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (("serve", "reviewer"), 1, "claude.workingDirectory"),
+        (("serve", "reviewer"), 78, "claude.workingDirectory"),
         (("serve",), 2, "no agent is given"),
         (("serve", "nobody", "--executor", "scripted"), 2, "no agent is named nobody"),
         (("serve", "agents", "--executor", "scripted"), 2, "several agents: other, reviewer"),
@@ -128,9 +128,9 @@ def test_a_variable_that_is_not_set_is_told_with_the_line_that_needs_it(tmp_path
         (("serve", "reviewer", "--port", "65536"), 2, "65536"),
         (("serve", "reviewer", "--config", "x"), 2, "not both"),
         (("--confg", "x"), 2, "No such option"),
-        (("serve", "reviewer", "--executor", "scripted", "--log-level", "loud"), 1, "logging.level"),
-        (("serve", "reviewer", "--executor", "scripted", "--set", "server.prot=1"), 1, "did you mean 'port'"),
-        (("serve", "reviewer", "--executor", "scripted", "--set", "store.type=postgresql"), 1, "store"),
+        (("serve", "reviewer", "--executor", "scripted", "--log-level", "loud"), 78, "logging.level"),
+        (("serve", "reviewer", "--executor", "scripted", "--set", "server.prot=1"), 78, "did you mean 'port'"),
+        (("serve", "reviewer", "--executor", "scripted", "--set", "store.type=postgresql"), 78, "store"),
         (("healthcheck", "nobody"), 2, "nobody"),
         (("healthcheck", "agents"), 2, "not one agent"),
     ],

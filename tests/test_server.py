@@ -19,7 +19,7 @@ import h2.exceptions
 import httpx
 import pytest
 
-from tests.serving import PATIENCE, Served, environment, message, serving, start, write_agent
+from tests.serving import PATIENCE, Served, environment, message, serving, write_agent
 
 HEADERS = {"A2A-Version": "1.0"}
 
@@ -115,52 +115,6 @@ def test_tasks_outlive_the_server_and_interrupted_ones_have_failed(tmp_path: Pat
         interrupted = task(served, hanging)
         assert interrupted["status"]["state"] == "TASK_STATE_FAILED"
         assert interrupted["metadata"]["reason"] == "server_restarted"
-
-
-def test_a_store_serves_one_server(tmp_path: Path) -> None:
-    with serving(tmp_path):
-        second = start(tmp_path, tmp_path / "agents" / "reviewer", "--port", "0")
-        assert second.wait() == 1
-    assert any("another server uses it" in each for each in second.messages)
-
-
-def test_a_port_that_is_taken_is_told(tmp_path: Path) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        served = start(tmp_path, write_agent(tmp_path), "--port", str(taken.getsockname()[1]))
-        assert served.wait() == 1
-    assert any("another program listens there" in each for each in served.messages), served.raw
-    assert "Traceback" not in "".join(served.raw)
-
-
-@pytest.mark.parametrize(
-    ("config", "arguments", "words"),
-    [
-        (
-            {"server": {"hostname": "192.0.2.1", "auth": {"allowUnauthenticated": True}}},
-            (),
-            "cannot listen on 192.0.2.1",
-        ),
-        ({"server": {"hostname": "no.such.host.invalid", "auth": {"allowUnauthenticated": True}}}, (), "be resolved"),
-        ({"server": {"hostname": "0.0.0.0"}}, (), "without authentication"),
-        (
-            {"server": {"tls": {"certificateFile": "/nope.pem", "keyFile": "/nope.key"}}},
-            (),
-            "certificateFile /nope.pem",
-        ),
-        ({"server": {"auth": {"bearer": {"tokensFile": "/nope"}}}}, (), "/nope"),
-        ({}, ("--state-dir", "/proc/nope"), "set store.path"),
-    ],
-    ids=lambda value: str(value)[:40],
-)
-def test_what_keeps_it_from_starting_is_told_in_one_line(
-    tmp_path: Path, config: dict[str, Any], arguments: tuple[str, ...], words: str
-) -> None:
-    served = start(tmp_path, write_agent(tmp_path, **config), "--port", "0", *arguments)
-    assert served.wait() == 1
-    assert any(words in each for each in served.messages), served.raw
-    assert "Traceback" not in "".join(served.raw)
 
 
 # --- Stop -------------------------------------------------------------------------------------------------------------
@@ -336,7 +290,7 @@ def test_an_inherited_socket_is_served_also_what_came_before_the_server(tmp_path
 
 def test_an_inherited_socket_that_is_open_to_the_network_needs_authentication_too(tmp_path: Path) -> None:
     with activated(tmp_path, "0.0.0.0") as (served, _):
-        assert served.wait() == 1
+        assert served.wait() == 78
         assert any("without authentication" in each for each in served.messages), served.raw
 
 

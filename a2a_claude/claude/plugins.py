@@ -46,14 +46,17 @@ async def check_plugins(processes: Apart, redactor: Redactor, bound: float = INS
         async with asyncio.timeout(bound):
             loaded = await _loaded(processes, redactor)
     except TimeoutError:
-        raise OptionsError(f"The configured plugins could not be installed within {bound:g} s") from None
+        told = f"The configured plugins could not be installed within {bound:g} s"
+        raise OptionsError(told, passes=True) from None
     except ClaudeError as error:
         logger.error("%s", redactor.text(error.detail))
-        raise OptionsError(f"The configured plugins could not be checked: {redactor.text(str(error))}") from error
+        told = f"The configured plugins could not be checked: {redactor.text(str(error))}"
+        raise OptionsError(told, passes=True) from error
     if missing := [name for name in wanted if name not in loaded]:
         raise OptionsError(
             f"Configured plugin(s) did not load: {', '.join(missing)}. Check that each marketplace source and ref/sha "
-            "is correct and that the plugin name exists in that marketplace's manifest."
+            "is correct and that the plugin name exists in that marketplace's manifest.",
+            passes=True,  # a marketplace may have been out of reach
         )
     logger.info("Plugins: %s", ", ".join(wanted), extra={"plugins": wanted})
 

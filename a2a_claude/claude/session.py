@@ -197,6 +197,11 @@ class ClaudeLost(ClaudeError):
 
 
 class OptionsError(ClaudeError):
-    """The agent's config cannot be served: the message names the key and what to write instead."""
+    """The agent's config cannot be served: the message names the key and what to write instead. It `passes` when
+    another try may succeed with the same config."""
 
     reason = "config_invalid"
+
+    def __init__(self, message: str, *, passes: bool = False) -> None:
+        super().__init__(message)
+        self.passes = passes

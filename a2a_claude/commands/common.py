@@ -15,6 +15,9 @@ from a2a_claude.config.diagnostics import Diagnostic, count, has_errors, tidy
 from a2a_claude.config.loader import Fleet, Options, load_fleet
 
 INVALID, USAGE, DRIFT = 1, 2, 3
+CONFIG = 78
+"""EX_CONFIG of sysexits.h(3head): what a server was given must change first. Units have it in
+RestartPreventExitStatus=."""
 _PROFILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}\Z")
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from a2a_claude.commands.common import INVALID, USAGE, _profile, fail, report
+from a2a_claude.commands.common import CONFIG, INVALID, USAGE, _profile, fail, report
 from a2a_claude.commands.naming import agent_path, state_folder
 from a2a_claude.commands.runtime import require_runtime
 from a2a_claude.config.agent import Agent
@@ -71,8 +71,8 @@ def command(
 ) -> None:
     """Serve one agent: a name in agents/, an agent's folder or file, or a compiled agent.json.
 
-    Flags win over --set, that over the environment, that over the files. Exits 0 after SIGTERM or SIGINT, 1 when the
-    config is invalid or the server cannot start, 2 for a wrong command line.
+    Flags win over --set, that over the environment, that over the files. Exits 0 after SIGTERM or SIGINT, 78 when the
+    config or the host must change before it can start, 1 for what may pass by itself, 2 for a wrong command line.
     """
     if path and (config or agent_json):
         raise click.UsageError("give the agent as PATH or by --config, not both")
@@ -87,7 +87,7 @@ def command(
     found = [*found, *problems]
     if agent is None or any(each.severity == "error" for each in found):
         report(found, "text", strict=False)
-        raise SystemExit(INVALID)
+        raise SystemExit(CONFIG)
     raise SystemExit(_run(agent, executor, state_folder(state_dir, agent.name), port, find, found))
 
 
@@ -118,7 +118,7 @@ def _load(target: Path, options: Options) -> tuple[Loaded, list[Diagnostic]]:
     found = [each for each in fleet.diagnostics if each.rule != "no-effect" or each.span.source.path is not None]
     if not fleet.loaded or (len(fleet.loaded) == 1 and fleet.loaded[0].agent is None):
         report(found, "text", strict=False)
-        raise SystemExit(INVALID)
+        raise SystemExit(CONFIG)
     if len(fleet.loaded) > 1:
         names = ", ".join(each.file.name for each in fleet.loaded)
         fail(f"{target} holds several agents: {names}", "a server serves one: name it")
@@ -158,7 +158,7 @@ def _run(
         return uvloop.run(serve())
     except StartError as error:
         logger.error("%s", error)
-        return INVALID
+        return INVALID if error.passes else CONFIG
 
 
 __all__ = ["USAGE", "command"]

@@ -16,7 +16,12 @@ _HINTS = {
 
 
 class StoreError(Exception):
-    """The store cannot be opened, read or written; the message names the file, the cause and what to do."""
+    """The store cannot be opened, read or written; the message names the file, the cause and what to do. It `passes`
+    unless somebody has to change the config, the file's owner or the version first."""
+
+    def __init__(self, message: str, *, passes: bool = True) -> None:
+        super().__init__(message)
+        self.passes = passes
 
     @classmethod
     def of(cls, error: sqlite3.Error, where: str) -> StoreError:

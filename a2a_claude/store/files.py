@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import sqlite3
 from pathlib import Path
+from typing import Final
 
 from a2a_claude.store.errors import StoreError
+
+_LASTING: Final = (errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG)
 
 
 def prepare(path: Path) -> int:
@@ -23,7 +27,8 @@ def prepare(path: Path) -> int:
     except OSError as error:
         raise StoreError(
             f"store {path}: {error.strerror}: {error.filename}; "
-            "set store.path to a file that the server's user can write"
+            "set store.path to a file that the server's user can write",
+            passes=error.errno not in _LASTING,
         ) from error
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

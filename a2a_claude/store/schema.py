@@ -70,7 +70,8 @@ def migrate(connection: sqlite3.Connection, where: str) -> None:
     if version > len(MIGRATIONS):
         raise StoreError(
             f"{where} was written by a newer a2a-claude (store version {version}, this one knows {len(MIGRATIONS)}): "
-            "run that version again, or set store.path to another file"
+            "run that version again, or set store.path to another file",
+            passes=False,
         )
     if version == len(MIGRATIONS):
         return

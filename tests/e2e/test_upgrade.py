@@ -121,6 +121,8 @@ def test_a_bad_file_that_is_installed_all_the_same_fails_with_its_line_and_leave
     store = host.machine.run(f"sha256sum {STORE}")
     host.machine.put(CONFIG, '{"server": {"prot": 4000}}')
     assert host.machine.attempt("systemctl", "start", UNIT).returncode != 0
+    rests = {"ActiveState": "failed", "Result": "exit-code", "ExecMainStatus": "78", "NRestarts": "0"}
+    assert host.machine.shown(UNIT, *rests) == rests
     assert any(f"{CONFIG}:1:13: error" in each["MESSAGE"] for each in host.machine.journal(UNIT))
     assert host.machine.run(f"sha256sum {STORE}") == store
     host.machine.put(CONFIG, good)

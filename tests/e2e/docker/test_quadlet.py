@@ -160,3 +160,17 @@ def test_a_server_that_dies_is_started_again_with_its_tasks(host: Host) -> None:
     eventually(lambda: host.machine.shown("a2a-claude-reviewer", *again) == again, "systemd has started it again")
     assert host.inspected("reviewer")["Id"] != before
     assert caller.task(task.id) == task
+
+
+def test_a_config_that_no_restart_mends_is_not_tried_again(host: Host) -> None:
+    unit, broken = "a2a-claude-reviewer", "/etc/containers/systemd/a2a-claude-reviewer.container.d/broken.conf"
+    serve = "a2a-claude serve /etc/a2a-claude/reviewer/agent.json --set server.prot=1"
+    host.machine.put(broken, f"[Container]\nExec={serve}\n")
+    host.machine.run("systemctl daemon-reload")
+    assert host.machine.attempt("systemctl", "restart", unit).returncode != 0
+    rests = {"ActiveState": "failed", "ExecMainStatus": "78", "NRestarts": "0"}
+    assert host.machine.shown(unit, *rests) == rests
+    assert any("did you mean 'port'" in each["MESSAGE"] for each in host.machine.journal(unit))
+    host.machine.run(f"rm {broken}")
+    host.machine.run("systemctl daemon-reload")
+    host.machine.run(f"systemctl start {unit}")
