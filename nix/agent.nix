@@ -55,7 +55,9 @@ in
   options =
     import ./shared-options.nix {
       inherit lib pkgs defaults;
-      deploy = mapping (settings.deploy.systemd or null);
+      deploy = mapping (settings.deploy.systemd or null) // {
+        workspaceAccess = settings.deploy.workspaceAccess or null;
+      };
     }
     // {
       enable = lib.mkEnableOption "this agent" // {

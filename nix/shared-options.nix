@@ -1,8 +1,9 @@
 # Options that an agent and services.a2a-claude.defaults share.
 #
 # For an agent, a scalar or a list comes from the agent's own option, else from `deploy` (its
-# `settings.deploy.systemd`, so that a compiled agent.json needs nothing else), else from `defaults`; mappings are
-# merged with the default's, as in the layers of a config. `defaults` is null for the defaults themselves.
+# `settings.deploy.systemd` and `settings.deploy.workspaceAccess`, so that a compiled agent.json needs nothing else),
+# else from `defaults`; mappings are merged with the default's, as in the layers of a config. `defaults` is null for the
+# defaults themselves.
 {
   lib,
   pkgs,
@@ -30,15 +31,17 @@ let
     key: option:
     lib.mkOption (option // lib.optionalAttrs isAgent { apply = own: defaults.${key} // own; });
 
-  # An option that is also a key of `deploy.systemd`.
-  deployed =
-    key: type:
+  # An option that is also a key of the config, in `section` of its schema.
+  deployedIn =
+    section: key: type:
     inherited key {
       inherit type;
-      inherit (schema "deploySystemd" key) default example description;
+      inherit (schema section key) default example description;
     };
 
-  oneOf = key: types.enum (lib.filter (each: each != null) (schema "deploySystemd" key).enum);
+  deployed = deployedIn "deploySystemd";
+
+  oneOf = section: key: types.enum (lib.filter (each: each != null) (schema section key).enum);
 
   between = key: types.ints.between (schema "deploySystemd" key).minimum (schema "deploySystemd" key).maximum;
 
@@ -46,8 +49,8 @@ let
 in
 {
   user = deployed "user" (types.nullOr (types.strMatching "[a-z_][a-z0-9_-]{0,30}"));
-  profile = deployed "profile" (oneOf "profile");
-  workspaceAccess = deployed "workspaceAccess" (oneOf "workspaceAccess");
+  profile = deployed "profile" (oneOf "deploySystemd" "profile");
+  workspaceAccess = deployedIn "deploy" "workspaceAccess" (oneOf "deploy" "workspaceAccess");
   memoryMax = deployed "memoryMax" (types.strMatching "[1-9][0-9]{0,14}(Ki|Mi|Gi)?");
   tasksMax = deployed "tasksMax" (between "tasksMax");
   cpuQuota = deployed "cpuQuota" (types.nullOr (between "cpuQuota"));

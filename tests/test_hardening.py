@@ -21,11 +21,11 @@ THRESHOLD: dict[Profile, float] = {"strict": 1.5, "cli-sandbox": 2.5}
 VARIANTS: list[dict[str, Any]] = [
     {},
     {"user": "a2a", "workspace": "/srv/w", "readOnlyPaths": ["/r"], "cpuQuota": 100, "environmentFiles": ["/e"]},
-    {"socketActivation": True, "workspaceAccess": "read-only", "minVersion": 257, "after": ["a.service"]},
+    {"socketActivation": True, "minVersion": 257, "after": ["a.service"]},
 ]
 DOCUMENT: dict[str, Any] = {
     "agentCard": {"documentationUrl": "https://example.org"},
-    "claude": {"credentials": []},
+    "claude": {"credentials": [], "permissionMode": "plan"},
     "secrets": {"A": {"optional": True}, "B": {"encrypted": True}},
 }
 

@@ -63,11 +63,11 @@ AGENTS: dict[str, dict[str, Any]] = {
             "x-note": "none",
         },
         "deploy": {
+            "workspaceAccess": "read-write",
             "systemd": {
                 "user": "a2a",
                 "profile": "cli-sandbox",
                 "workspace": '/srv/it\'s "50%": a\\b',
-                "workspaceAccess": "read-write",
                 "memoryMax": "512Mi",
                 "tasksMax": 300,
                 "cpuQuota": 150,
@@ -76,7 +76,7 @@ AGENTS: dict[str, dict[str, Any]] = {
                 "readWritePaths": ["/srv/w:1"],
                 "after": ["postgresql.service"],
                 "socketActivation": True,
-            }
+            },
         },
     },
 }

@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from a2a_claude.config.agent import Agent
+from a2a_claude.config.loader import load_fleet
 from a2a_claude.targets import Unrenderable
 from a2a_claude.targets.hardening import directives
 from a2a_claude.targets.kubernetes import render, render_fleet
@@ -108,7 +109,29 @@ def test_whatever_a_config_holds_is_in_the_config_map_as_lines() -> None:
     prompt = "".join(map(chr, [*range(32, 0xFF), 0x2028, 0xFEFF, 0xFFFE, 0x1F600]))
     agent = make_agent({"agentCard": CARD, "claude": {"systemPromptAppend": prompt}})
     assert "\n  agent.json: |\n    {\n" in files(agent)["kubernetes/agent.yaml"]
-    assert json.loads(objects(agent)["ConfigMap"]["data"]["agent.json"]) == agent.document
+    assert in_config_map(agent) == {key: each for key, each in agent.document.items() if key != "deploy"}
+
+
+def in_config_map(agent: Agent) -> Any:
+    return json.loads(objects(agent)["ConfigMap"]["data"]["agent.json"])
+
+
+@pytest.mark.parametrize("agent", AGENTS.values(), ids=AGENTS)
+def test_a_server_takes_what_is_in_the_config_map(agent: Agent, tmp_path: Path) -> None:
+    file = tmp_path / agent.name / "agent.json"
+    file.parent.mkdir()
+    file.write_text(objects(agent)["ConfigMap"]["data"]["agent.json"], "utf-8")
+    fleet = load_fleet([file])
+    assert [each for each in fleet.diagnostics if each.severity == "error"] == []
+    (read,) = fleet.agents
+    assert {**read.document, "deploy": agent.document["deploy"]} == agent.document
+
+
+def test_only_what_a_server_reads_replaces_the_pods() -> None:
+    more = make_agent({"agentCard": CARD, "deploy": {"kubernetes": {"memory": "2Gi"}, "compose": {"publish": "80"}}})
+    less = make_agent({"agentCard": CARD})
+    assert objects(more)["ConfigMap"] == objects(less)["ConfigMap"]
+    assert objects(more)["StatefulSet"] != objects(less)["StatefulSet"]
 
 
 @pytest.mark.parametrize("name", ["a", "a--b-", "x" * 52, "x" * 53, "x" * 63, "x" * 44 + "-" * 10, "null", "n"])
@@ -316,13 +339,65 @@ def test_no_metadata_service_is_reached(address: str) -> None:
         ),
         ("a", {"server": {"tls": {"certificateFile": "/a:b", "keyFile": "/k"}}}, "server.tls.certificateFile"),
         ("a", {"agentCard": {**CARD, "description": "a\0"}}, "agentCard.description"),
-        ("a", {"claude": {"systemPromptAppend": "x" * 2**20}}, "name"),
+        ("a", {"claude": {"systemPromptAppend": "x" * 2**20}}, "claude.systemPromptAppend"),
+        ("a", {"claude": {"env": {f"A{i}": "x" * 2**14 for i in range(80)}}}, "claude.env"),
+        ("a", {"mcp": {"m": {"type": "stdio", "command": "m", "args": ["-v", "x" * 2**20]}}}, "mcp.m.args[1]"),
     ],
 )
 def test_what_kubernetes_does_not_take_is_refused(name: str, document: dict[str, Any], path: str) -> None:
     with pytest.raises(Unrenderable) as refusal:
         render(make_agent({"agentCard": CARD, **document}, name=name))
     assert (refusal.value.path, bool(refusal.value.hint)) == (path, True)
+
+
+@pytest.mark.parametrize(
+    ("description", "said"), [("x" * 1000, "x" * 1000), ("x" * 1001, "x" * 999 + "…"), ("é" * 2**17, "é" * 999 + "…")]
+)
+def test_a_long_description_is_cut_before_the_api_refuses_its_annotation(description: str, said: str) -> None:
+    agent = make_agent({"agentCard": {**CARD, "description": description}})
+    assert objects(agent)["StatefulSet"]["metadata"]["annotations"] == {"kubernetes.io/description": said}
+
+
+NAMES = [
+    ("deploy", "kubernetes", "storageClass"), ("deploy", "kubernetes", "workspaceClaim"),
+    ("deploy", "kubernetes", "imagePullSecret"), ("secrets", "TOKEN", "kubernetes", "name"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("path", NAMES, ids=".".join)
+@pytest.mark.parametrize(
+    ("name", "is_one"),
+    [
+        *(("a", True), ("a.b-c.9", True), ("9a", True), ("a--b", True), ("x" * 253, True), ("a.b", True)),
+        *(("a..b", False), ("a.-b", False), ("a-.b", False), ("-a", False), ("a-", False), ("a.", False)),
+        *((".a", False), ("A", False), ("a_b", False), ("a/b", False), ("x" * 254, False), ("", False), ("é", False)),
+    ],
+)
+def test_a_name_is_one_that_the_api_takes(tmp_path: Path, path: tuple[str, ...], name: str, is_one: bool) -> None:
+    document: Any = name
+    for key in reversed(path):
+        document = {key: document}
+    file = tmp_path / "a" / "agent.json"
+    file.parent.mkdir()
+    file.write_text(json.dumps(document), "utf-8")
+    found = [each for each in load_fleet([file]).diagnostics if each.severity == "error"]
+    assert not found if is_one else [(each.rule, bool(each.hint)) for each in found] == [("bad-format", True)]
+
+
+@pytest.mark.parametrize(("key", "is_one"), [("a.B_c-1", True), (".env", True), (".", False), ("..a", False)])
+def test_a_key_of_a_secret_is_one_that_the_api_takes(tmp_path: Path, key: str, is_one: bool) -> None:
+    file = tmp_path / "a" / "agent.json"
+    file.parent.mkdir()
+    file.write_text(json.dumps({"secrets": {"TOKEN": {"kubernetes": {"name": "a", "key": key}}}}), "utf-8")
+    assert [each.severity for each in load_fleet([file]).diagnostics if each.severity == "error"] == (
+        [] if is_one else ["error"]
+    )
+
+
+@pytest.mark.parametrize(("agent", "protocol"), [(plain(), "http"), (full(), "https")], ids=["plain", "TLS"])
+def test_the_service_tells_proxies_what_the_server_speaks(agent: Agent, protocol: str) -> None:
+    (port,) = objects(agent)["Service"]["spec"]["ports"]
+    assert port["appProtocol"] == protocol
 
 
 @pytest.mark.parametrize(

@@ -29,8 +29,8 @@ EVERYTHING: dict[str, Any] = {
 PLAN: dict[str, Any] = {"claude": {"permissionMode": "plan"}}
 
 
-def deploy(**systemd: Any) -> dict[str, Any]:
-    return {"deploy": {"systemd": {"executable": "/usr/bin/true", **systemd}}}
+def deploy(workspaceAccess: str = "auto", **systemd: Any) -> dict[str, Any]:  # noqa: N803 - a key of the config
+    return {"deploy": {"workspaceAccess": workspaceAccess, "systemd": {"executable": "/usr/bin/true", **systemd}}}
 
 
 def works_in(directory: str, **claude: Any) -> dict[str, Any]:

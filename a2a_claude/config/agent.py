@@ -70,7 +70,7 @@ class Agent:
     def writes_workspace(self) -> bool:
         """Whether the agent is meant to change its workspace: not in plan mode, nor without any tool that writes."""
         claude = self.config.claude
-        match self.config.deploy.systemd.workspace_access:
+        match self.config.deploy.workspace_access:
             case "read-only":
                 return False
             case "read-write":

@@ -889,6 +889,7 @@ class Deploy:
     """What differs in the rendered files."""
 
     package: str | None
+    workspace_access: Literal["auto", "read-only", "read-write"]
     docker: DeployDocker
     systemd: DeploySystemd
     nix: DeployNix
@@ -901,6 +902,7 @@ class Deploy:
         """From a checked document with its defaults filled in."""
         return cls(
             package=data.get("package"),
+            workspace_access=data["workspaceAccess"],
             docker=DeployDocker.load(data["docker"]),
             systemd=DeploySystemd.load(data["systemd"]),
             nix=DeployNix.load(data["nix"]),
@@ -942,7 +944,6 @@ class DeploySystemd:
     config_file: str | None
     user: str | None
     workspace: str | None
-    workspace_access: Literal["auto", "read-only", "read-write"]
     profile: Literal["strict", "cli-sandbox"]
     min_version: int
     memory_max: str
@@ -962,7 +963,6 @@ class DeploySystemd:
             config_file=data.get("configFile"),
             user=data.get("user"),
             workspace=data.get("workspace"),
-            workspace_access=data["workspaceAccess"],
             profile=data["profile"],
             min_version=data["minVersion"],
             memory_max=data["memoryMax"],

@@ -14,7 +14,7 @@ from typing import Any
 
 from a2a_claude.config.agent import Agent
 from a2a_claude.targets import Artifact, Unrenderable, container
-from a2a_claude.targets.config import render as render_config
+from a2a_claude.targets.config import compiled
 from a2a_claude.targets.kubernetes_network import policy
 from a2a_claude.targets.kubernetes_pod import Object, pod
 from a2a_claude.targets.yaml_text import check, document
@@ -29,6 +29,8 @@ _KUSTOMIZATION_HEAD = f"""\
 
 _BEYOND_ASCII = re.compile("[^\n -~]+")
 _LARGEST_CONFIG = 1024 * 1024
+# All annotations of an object have 256 KiB, and kubectl keeps a copy of the whole object in one of them.
+_LONGEST_DESCRIPTION = 1000
 
 
 def render(agent: Agent) -> list[Artifact]:
@@ -88,9 +90,10 @@ def _kustomization(resources: Iterable[str], namespace: str | None) -> Object:
 
 
 def _compiled(agent: Agent) -> str:
-    """agent.json in ASCII, which stays readable as lines of YAML whatever it holds."""
-    (artifact,) = render_config(agent)
-    return _BEYOND_ASCII.sub(lambda found: json.dumps(found[0])[1:-1].replace("\x7f", "\\u007f"), artifact.text)
+    """agent.json in ASCII, which stays readable as lines of YAML whatever it holds. Without `deploy`, which no server
+    reads: pods are not replaced for another number of them."""
+    text = compiled({key: each for key, each in agent.document.items() if key != "deploy"})
+    return _BEYOND_ASCII.sub(lambda found: json.dumps(found[0])[1:-1].replace("\x7f", "\\u007f"), text)
 
 
 def _config_name(agent: Agent, text: str) -> str:
@@ -100,8 +103,23 @@ def _config_name(agent: Agent, text: str) -> str:
 
 def _config(agent: Agent, name: str, text: str) -> Object:
     if len(text.encode()) > _LARGEST_CONFIG:
-        raise Unrenderable("name", "the compiled agent is larger than the 1 MiB of a ConfigMap", "shorten it")
+        reason = "most of an agent that is larger, compiled, than the 1 MiB of a ConfigMap"
+        raise Unrenderable(_heaviest(agent.document), reason, "shorten it, or put it into a file of memory")
     return _object(agent, "v1", "ConfigMap", name=name, immutable=True, data={"agent.json": text})
+
+
+def _heaviest(document: Any) -> str:
+    """The config path of what makes up more than half of `document`, or of its part that does, and so on."""
+    path = ""
+    while isinstance(document, dict | list) and document:
+        children = document.items() if isinstance(document, dict) else enumerate(document)
+        sizes = {key: (len(json.dumps(each)), each) for key, each in children}
+        key, (size, largest) = max(sizes.items(), key=lambda each: each[1][0])
+        if path and size * 2 < sum(each for each, _ in sizes.values()):
+            break
+        path += f"[{key}]" if isinstance(document, list) else f".{key}" if path else str(key)
+        document = largest
+    return path
 
 
 # --- What runs it -----------------------------------------------------------------------------------------------------
@@ -119,9 +137,13 @@ def _stateful_set(agent: Agent, config: str) -> Object:
         "template": {"metadata": {"labels": labels(agent)}, "spec": pod(agent, config, labels(agent))},
         "volumeClaimTemplates": [_claim(agent, each) for each in claims],
     }
-    description = check(agent.config.agent_card.description, "agentCard.description")
+    description = _shortened(check(agent.config.agent_card.description, "agentCard.description"))
     annotations = {"kubernetes.io/description": description} if description else None
     return _object(agent, "apps/v1", "StatefulSet", annotations=annotations, spec=spec)
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST_DESCRIPTION else f"{text[: _LONGEST_DESCRIPTION - 1]}…"
 
 
 def _claim(agent: Agent, name: str) -> Object:
@@ -140,8 +162,9 @@ def _claim(agent: Agent, name: str) -> Object:
 
 
 def _service(agent: Agent) -> Object:
-    port = agent.config.server.port
-    ports = [{"name": "http", "port": port, "targetPort": "http", "appProtocol": "http"}]
+    server = agent.config.server
+    protocol = "https" if server.tls else "http"
+    ports = [{"name": "http", "port": server.port, "targetPort": "http", "appProtocol": protocol}]
     return _object(agent, "v1", "Service", spec={"selector": labels(agent), "ports": ports})
 
 
