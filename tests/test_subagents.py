@@ -19,12 +19,12 @@ from google.protobuf.json_format import ParseDict
 from a2a_claude.claude.delegates import Answer
 from a2a_claude.claude.session import OptionsError
 from a2a_claude.config.model import SubAgentAuthOauth2ClientCredentials
+from a2a_claude.outgoing import reachable
 from a2a_claude.store import Store
 from a2a_claude.subagents import calls, conversations
 from a2a_claude.subagents.credentials import ClientCredentials
 from a2a_claude.subagents.delegation import KEY, MAX_DEPTH
 from a2a_claude.subagents.service import Delegation, SubAgents
-from a2a_claude.subagents.urls import reachable
 from tests.lifecycle import asynchronous
 from tests.remote_agents import Bare, bare, card, obedient, plain
 from tests.support import make_agent

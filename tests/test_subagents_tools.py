@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from a2a_claude.claude.delegates import SERVER
+from a2a_claude.outgoing import is_loopback, reachable, shown
 from a2a_claude.subagents.tools import Target, catalogue
-from a2a_claude.subagents.urls import is_loopback, reachable, shown
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 

@@ -20,7 +20,7 @@ from a2a_claude.config.model import (
     SubAgentAuthBearer,
     SubAgentAuthOauth2ClientCredentials,
 )
-from a2a_claude.subagents.urls import is_loopback
+from a2a_claude.outgoing import is_loopback
 
 logger = logging.getLogger(__name__)
 

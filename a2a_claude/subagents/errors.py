@@ -8,8 +8,9 @@ import httpx
 from a2a.client.errors import A2AClientError
 from a2a.utils.errors import A2AError
 
+from a2a_claude.outgoing import TooLarge
 from a2a_claude.subagents.credentials import CredentialsError
-from a2a_claude.subagents.http import OtherOrigin, TooLarge
+from a2a_claude.subagents.http import OtherOrigin
 
 _LONGEST: Final = 1000
 

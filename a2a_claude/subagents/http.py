@@ -6,29 +6,22 @@ port, RFC 6454) that the config does not name (server-side request forgery, OWAS
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from typing import Any, Final, cast
+from typing import Final
 
 import httpx
 
 from a2a_claude import __version__
 from a2a_claude.config.model import SubAgent
+from a2a_claude.outgoing import bound, is_loopback, origin
 from a2a_claude.subagents.credentials import auth
-from a2a_claude.subagents.urls import is_loopback, origin
 
 CONNECT_SECONDS: Final = 10.0
 MAX_RESPONSE: Final = 32 << 20
 """Bytes of one response, or of all events of one stream."""
-# A chunk costs as much as so many bytes, however small it is: no event of A2A is shorter.
-_LEAST_CHUNK: Final = 128
 
 
 class OtherOrigin(httpx.RequestError):
     """A request to an origin that the config does not name."""
-
-
-class TooLarge(httpx.RequestError):
-    """A response beyond the bound, or one whose size cannot be told before it is unpacked."""
 
 
 def client(agent: SubAgent) -> httpx.AsyncClient:
@@ -45,10 +38,8 @@ def client(agent: SubAgent) -> httpx.AsyncClient:
                 "set subAgents.agents[].endpointUrlOverride"
             )
 
-    async def bound(response: httpx.Response) -> None:
-        if response.headers.get("content-encoding", "identity").lower() != "identity":
-            raise TooLarge("it sent a compressed answer, which was not asked for")
-        response.stream = _Bounded(cast(httpx.AsyncByteStream, response.stream))
+    async def bounded(response: httpx.Response) -> None:
+        bound(response, MAX_RESPONSE)
 
     return httpx.AsyncClient(
         auth=auth(agent.auth),
@@ -60,23 +51,7 @@ def client(agent: SubAgent) -> httpx.AsyncClient:
         },
         # Calls that hang must not stand in the way of others; how many there are is bounded elsewhere.
         limits=httpx.Limits(max_connections=None, max_keepalive_connections=10),
-        event_hooks={"request": [stay], "response": [bound]},
+        event_hooks={"request": [stay], "response": [bounded]},
         # Its own host is never reached through a proxy.
         trust_env=not all(is_loopback(each.host) for each in own),
     )
-
-
-class _Bounded(httpx.AsyncByteStream):
-    def __init__(self, stream: httpx.AsyncByteStream) -> None:
-        self._stream: Any = stream
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        size = 0
-        async for chunk in self._stream:
-            size += max(len(chunk), _LEAST_CHUNK)
-            if size > MAX_RESPONSE:
-                raise TooLarge(f"it sent more than {MAX_RESPONSE >> 20} MiB")
-            yield chunk
-
-    async def aclose(self) -> None:
-        await self._stream.aclose()

@@ -25,9 +25,9 @@ from a2a.types.a2a_pb2 import (
 )
 
 from a2a_claude.config.model import SubAgent
+from a2a_claude.outgoing import reachable, shown
 from a2a_claude.subagents.errors import RemoteError, told
 from a2a_claude.subagents.http import client as http_client
-from a2a_claude.subagents.urls import reachable, shown
 
 logger = logging.getLogger(__name__)
 

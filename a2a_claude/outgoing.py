@@ -1,11 +1,50 @@
-"""URLs of other agents: what a card means by one, and what of one may be shown."""
+"""What every client of other agents keeps to: whose URL a request goes to, and how much an answer may be.
+
+A card, and whatever an agent answers, is the other side's word.
+"""
 
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import AsyncIterator
+from typing import Any, Final, cast
 from urllib.parse import SplitResult, urlsplit, urlunsplit
 
 import httpx
+
+# A chunk costs as much as so many bytes, however small it is: no event of A2A is shorter.
+_LEAST_CHUNK: Final = 128
+
+
+class TooLarge(httpx.RequestError):
+    """A response beyond the bound, or one whose size cannot be told before it is unpacked."""
+
+
+def bound(response: httpx.Response, most: int) -> None:
+    """Has the reading of a response fail with `TooLarge` after `most` bytes.
+
+    Ask for it with `Accept-Encoding: identity`: a few KiB can unpack to GiB, so what is compressed is refused.
+    """
+    if response.headers.get("content-encoding", "identity").lower() != "identity":
+        raise TooLarge("it sent a compressed answer, which was not asked for")
+    response.stream = _Bounded(cast(httpx.AsyncByteStream, response.stream), most)
+
+
+class _Bounded(httpx.AsyncByteStream):
+    def __init__(self, stream: httpx.AsyncByteStream, most: int) -> None:
+        self._stream: Any = stream
+        self._most = most
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        size = 0
+        async for chunk in self._stream:
+            size += max(len(chunk), _LEAST_CHUNK)
+            if size > self._most:
+                raise TooLarge(f"it sent more than {self._most >> 20} MiB")
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
 
 
 def origin(url: httpx.URL) -> str:
