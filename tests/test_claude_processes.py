@@ -137,13 +137,14 @@ def outside_tmp() -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
+@pytest.mark.parametrize("claude", [{}, {"sandbox": {}}, {"sandbox": {"enabled": False}}], ids=str)
 @asynchronous
-async def test_the_servers_state_and_credentials_are_hidden(outside_tmp: Path) -> None:
+async def test_the_servers_state_and_credentials_are_hidden(outside_tmp: Path, claude: dict[str, Any]) -> None:
     state, credentials = outside_tmp / "state", outside_tmp / "credentials"
     state.mkdir()
     credentials.mkdir()
     (state / "store.db").write_text("tasks of all callers")
-    processes = fake(outside_tmp, hidden=[credentials, outside_tmp / "missing"])
+    processes = fake(outside_tmp, claude=claude, hidden=[credentials, outside_tmp / "missing"])
     assert processes.hidden() == ((str(credentials), str(state / "store.db")), ())
     client = await processes.start(None)
     (child,) = Path(f"/proc/{client.pid}/task/{client.pid}/children").read_text().split()

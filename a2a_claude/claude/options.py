@@ -225,6 +225,11 @@ def denials(environment: Environment, paths: tuple[str, ...]) -> tuple[str, ...]
     return (*rules, *exposed)
 
 
+def is_sandboxed(claude: Claude) -> bool:
+    """Whether Claude Code's own sandbox confines shell commands: a block of `claude.sandbox` may also switch it off."""
+    return claude.sandbox is not None and claude.sandbox.get("enabled") is True
+
+
 def _sandbox(configured: Mapping[str, Any], denied: tuple[str, ...]) -> dict[str, Any]:
     sandbox = {"failIfUnavailable": True, **configured}
     if denied:

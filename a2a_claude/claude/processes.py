@@ -25,7 +25,7 @@ from a2a_claude.claude.delegates import SERVER, Delegates
 from a2a_claude.claude.environment import Environment, Find, environment, server_seconds, write_shell_prefix
 from a2a_claude.claude.mcp_servers import Gate, Servers
 from a2a_claude.claude.memory import lay_out
-from a2a_claude.claude.options import Start, check, denials, options
+from a2a_claude.claude.options import Start, check, denials, is_sandboxed, options
 from a2a_claude.claude.supervisor import landlock
 from a2a_claude.claude.transport import SUPERVISOR, SupervisedTransport, anonymous_memory
 from a2a_claude.config.model import Claude, Config
@@ -182,7 +182,7 @@ def _fence(own: Environment, config: Config) -> tuple[str, ...]:
     named = sorted({*own.exposed, *own.credentials})
     if not named and not any(getattr(server, "env", None) for server in config.mcp.values()):
         return ()
-    if config.claude.sandbox is not None:
+    if is_sandboxed(config.claude):
         return ()
     if landlock.abi() < _LANDLOCK_ABI:
         logger.warning(
@@ -223,7 +223,7 @@ def _kept_open(path: Path, claude: Claude) -> str | None:
         return ""
     if landlock.abi() < _LANDLOCK_ABI:
         return "this kernel, or this container, has no Landlock (Linux 5.19)"
-    if claude.sandbox is not None:
+    if is_sandboxed(claude):
         return "with claude.sandbox on, that sandbox alone keeps it unread"
     if any(path.is_relative_to(each) for each in folders):
         return "it is in the workspace"
