@@ -146,6 +146,20 @@ def test_a_server_is_found_again_after_the_clock_was_set(tmp_path: Path, monkeyp
     assert found.pid == me.pid
 
 
+@pytest.mark.parametrize("url", ["http://127.0.0.1", "", "http://[", "http://127.0.0.1:x", "http://127.0.0.1:99999"])
+def test_a_record_without_an_address_is_told(run: Run, tmp_path: Path, url: str) -> None:
+    where = place(tmp_path)
+    where.folder.mkdir(parents=True)
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        born = birth(psutil.Process(process.pid))
+        record = {"name": "reviewer", "pid": process.pid, "created": 1.0, "birth": born, "url": url, "arguments": []}
+        (where.folder / "instance.json").write_text(json.dumps(record))
+        status = run("status", "reviewer")
+        (where.folder / "instance.json").unlink()
+        process.communicate(b"\n")
+    assert (status.returncode, "has no address that can be asked" in status.stdout) == (1, True), status.stderr
+
+
 def test_a_start_that_is_broken_off_leaves_no_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     begun: list[subprocess.Popen[bytes]] = []
 

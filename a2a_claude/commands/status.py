@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import click
 
@@ -40,9 +41,7 @@ def _state(where: Place) -> dict[str, Any]:
     instance = where.running()
     if instance is None:
         return {"agent": where.name, "running": False, "log": str(where.log)}
-    scheme, _, address = instance.url.partition("://")
-    host, _, port = address.rpartition(":")
-    problem = ask(host.strip("[]"), int(port), scheme == "https", True, 4.0)
+    problem = _problem(where, instance.url)
     since = datetime.fromtimestamp(instance.created, UTC).isoformat(timespec="seconds")
     return {
         "agent": where.name,
@@ -53,6 +52,18 @@ def _state(where: Place) -> dict[str, Any]:
         "problem": problem,
         "log": str(where.log),
     }
+
+
+def _problem(where: Place, url: str) -> str:
+    """What is wrong with the server at `url`, empty when nothing is."""
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except (ValueError, AttributeError):
+        host = port = None
+    if not host or not port:
+        return f"{where.folder / 'instance.json'} has no address that can be asked: a2a-claude restart {where.name}"
+    return ask(host, port, parts.scheme == "https", True, 4.0)
 
 
 def _line(state: dict[str, Any]) -> str:
