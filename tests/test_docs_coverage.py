@@ -1,0 +1,46 @@
+"""Every command that the documentation shows is run by a test, or stands below with the reason why not."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.console import FENCE, PAGES, ROOT, name, pages_for
+
+SHOWN = sorted([*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "docs" / "rules.md"])
+# No `sh` or `bash`: what a shell runs is `console`, which the tests run (`test_docs.py` knows who runs which mark).
+SYNTAXES = {"console", "json", "nix", "text", "yaml"}
+# Pages whose commands a test takes by name; the others are found by `pages_for`.
+BY_NAME = {"podman": ["docs/containers.md"]}
+
+NOT_RUN = {
+    "./dev test": "these are the tests",
+    "git clone <your fork> && cd a2a-claude": "needs a fork on GitHub",
+    'a2a-claude call http://127.0.0.1:3042 "Have the clerk look up the minutes of March."': "needs a key for Claude",
+}
+INDENTED = re.compile(r"(?<=\n\n)(?: {4}[^\n]*\n)+(?=\n|\Z)")
+PROGRAMS = re.compile(r"(\./|a2a-claude|bash|curl|docker|git|kubectl|nix|pip|podman|python|sudo|systemctl|uv)\b")
+
+
+def indented(text: str) -> list[str]:
+    """Lines of indented blocks (CommonMark 4.4) that are commands."""
+    lines = [line.strip() for block in INDENTED.findall(FENCE.sub("", text)) for line in block.splitlines()]
+    return [line for line in lines if PROGRAMS.match(line)]
+
+
+@pytest.mark.parametrize("page", SHOWN, ids=name)
+def test_a_block_of_commands_is_one_that_the_tests_run(page: Path) -> None:
+    kinds = {match[1] for match in FENCE.finditer(page.read_text("utf-8"))}
+    assert kinds <= (SYNTAXES if page in PAGES else SYNTAXES - {"console"})
+
+
+@pytest.mark.parametrize("engine", BY_NAME)
+def test_a_page_that_is_taken_by_name_is_the_only_one_of_its_engine(engine: str) -> None:
+    assert [name(page) for page in pages_for(engine)] == BY_NAME[engine]
+
+
+def test_indented_commands_are_none_but_those_that_nothing_can_run() -> None:
+    found = {line for page in SHOWN for line in indented(page.read_text("utf-8"))}
+    assert found == NOT_RUN.keys()
