@@ -208,4 +208,21 @@ def test_a_card_cannot_send_the_token_to_another_host(elsewhere: str, tmp_path: 
     Elsewhere.target = "http://198.51.100.1/steal"
     found = run(tmp_path, "call", elsewhere, "hello", "--token", "0123456789")
     assert found.returncode == 1
-    assert "the token is for 127.0.0.1" in found.stderr
+    assert f"the token is for {elsewhere}" in found.stderr
+
+
+def test_a_card_cannot_send_the_token_to_another_port(served: Served, elsewhere: str, tmp_path: Path) -> None:
+    Elsewhere.target = f"{served.url}/a2a/jsonrpc"
+    found = run(tmp_path, "call", elsewhere, "hello", "--token", "0123456789")
+    assert found.returncode == 1
+    assert f"the token is for {elsewhere}" in found.stderr
+
+
+def test_a_loopback_address_on_a_card_from_elsewhere_means_who_was_asked(tmp_path: Path) -> None:
+    token = "0123456789abcdef0123456789abcdef"
+    (tmp_path / "tokens").write_text(f"ann:{token}\n")
+    server = {"hostname": "0.0.0.0", "auth": {"bearer": {"tokensFile": str(tmp_path / "tokens")}}}
+    with serving(tmp_path, server=server) as served:
+        # No loopback address by its name, and this machine on Linux; the card says localhost.
+        found = run(tmp_path, "call", f"http://0.0.0.0:{served.port}", "hello", "--token", token)
+    assert (found.returncode, found.stdout) == (0, "hello\n"), found.stderr

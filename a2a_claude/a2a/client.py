@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ipaddress
 import mimetypes
 import re
 from collections.abc import AsyncIterator, Iterable
@@ -30,6 +29,8 @@ from a2a.types.a2a_pb2 import (
 from a2a.utils.errors import A2AError
 from google.protobuf.json_format import MessageToDict, ParseDict, SerializeToJsonError
 from google.protobuf.struct_pb2 import Value
+
+from a2a_claude.outgoing import is_loopback, origin, reachable
 
 CONNECT_SECONDS: Final = 10.0
 _BINDINGS: Final = ["JSONRPC", "HTTP+JSON"]
@@ -83,7 +84,8 @@ class Remote:
 async def connect(url: str, token: str | None = None, extensions: Iterable[str] = ()) -> AsyncIterator[Remote]:
     """The agent at `url`: its base URL, or that of its card. `extensions` are asked for with every request.
 
-    The token goes to the host of `url` alone: a card must not send it elsewhere.
+    The token goes to the origin of `url` alone: a card must not send it elsewhere. A loopback address on the card of an
+    agent elsewhere means the host that was asked.
 
     Raises:
         CallError: no card there, or none of its interfaces can be spoken to.
@@ -92,6 +94,8 @@ async def connect(url: str, token: str | None = None, extensions: Iterable[str] 
         async with _http(url, token, extensions) as http:
             card = await _resolver(http, url).get_agent_card()
             try:
+                for each in card.supported_interfaces:
+                    each.url = reachable(each.url, url)
                 factory = ClientFactory(ClientConfig(httpx_client=http, supported_protocol_bindings=_BINDINGS))
                 client = factory.create(card)
             except ValueError as error:
@@ -176,17 +180,13 @@ def _check(url: str, token: str | None) -> None:
 def _http(url: str, token: str | None, extensions: Iterable[str] = ()) -> httpx.AsyncClient:
     token = token and token.strip()
     _check(url, token)
-    own, secure = urlsplit(url).hostname or "", urlsplit(url).scheme == "https"
+    own = httpx.URL(url)
 
     async def authorize(request: httpx.Request) -> None:
         if not token:
             return
-        if request.url.host != own and not (_is_loopback(request.url.host) and _is_loopback(own)):
-            raise CallError(
-                f"the card sends callers to {request.url.host}, and the token is for {own}: call that host itself"
-            )
-        if secure and request.url.scheme != "https":
-            raise CallError("the card leads from https to http, where anybody could read the token")
+        if (found := origin(request.url)) != origin(own):
+            raise CallError(f"the card sends callers to {found}, and the token is for {origin(own)}: call that itself")
         request.headers["Authorization"] = f"Bearer {token}"
 
     # An agent may think for as long as it likes; its server says when it is gone.
@@ -196,15 +196,8 @@ def _http(url: str, token: str | None, extensions: Iterable[str] = ()) -> httpx.
         headers |= {"A2A-Extensions": asked, "X-A2A-Extensions": asked}  # v1.0 and v0.3
     # Its own host is never reached through a proxy.
     return httpx.AsyncClient(
-        timeout=timeout, headers=headers, event_hooks={"request": [authorize]}, trust_env=not _is_loopback(own)
+        timeout=timeout, headers=headers, event_hooks={"request": [authorize]}, trust_env=not is_loopback(own.host)
     )
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 @contextlib.contextmanager
