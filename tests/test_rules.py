@@ -187,6 +187,22 @@ def test_the_right_example_breaks_no_rule(rule: str, tmp_path: Path) -> None:
     assert {each for each in found if each[1] != "note" or each[0] == rule} == set()
 
 
+@pytest.mark.parametrize(
+    ("one", "two", "clashes"),
+    [("80", "127.0.0.1:80", 1), ("127.0.0.1:80", "127.0.0.2:80", 0), ("80", "81", 0), ("3031", None, 1)],
+)
+@pytest.mark.parametrize("target", ["compose", "quadlet"])
+def test_two_agents_are_not_published_on_one_port(
+    tmp_path: Path, target: str, one: str, two: str | None, clashes: int
+) -> None:
+    for name, port, publish in (("a", 3030, one), ("b", 3031, two)):
+        (tmp_path / name).mkdir()
+        deploy = f"deploy: {{{target}: {{publish: '{publish}'}}}}\n" if publish else ""
+        (tmp_path / name / "agent.yaml").write_text(f"server: {{port: {port}}}\n{deploy}")
+    found = [each for each in load_fleet([tmp_path]).diagnostics if each.rule == "port-clash"]
+    assert [each.span.line for each in found] == [1] * clashes
+
+
 # --- Rules that no snippet can show -----------------------------------------------------------------------------------
 
 
