@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -38,12 +38,15 @@ def service(agent: Agent) -> dict[str, Any]:
     return found
 
 
-def as_composed(text: str, **variables: str) -> dict[str, Any]:
-    """What Compose makes of a file: interpolated, checked, with its defaults."""
+def as_composed(text: str, files: Mapping[str, str] | None = None, **environ: str) -> dict[str, Any]:
+    """What Compose makes of a file: interpolated, checked, with its defaults. `files` are those below /etc/a2a-claude,
+    `environ` is the environment of who calls it, and .env beside the file, too."""
     root = root_with("/usr/bin/docker-compose", "docker-compose")
-    env = "".join(f"{name}={value}\n" for name, value in variables.items())
-    with folder_in(root, {"compose.yaml": text, ".env": env}) as folder:
-        done = run_in(root, "docker-compose", "-f", f"{folder}/compose.yaml", "config", "--format", "json")
+    env = "".join(f"{name}={value}\n" for name, value in environ.items())
+    with folder_in(root, {"compose.yaml": "", ".env": env, **(files or {})}) as folder:
+        placed = text.replace('path: "/etc/a2a-claude/', f'path: "{folder}/')
+        (root / folder[1:] / "compose.yaml").write_text(placed, "utf-8")
+        done = run_in(root, "docker-compose", "-f", f"{folder}/compose.yaml", "config", "--format", "json", **environ)
     # It prints a model that reads back, so every dollar is doubled.
     found: dict[str, Any] = json.loads(done.stdout.replace("$$", "$"))
     return found
@@ -63,9 +66,8 @@ def test_the_specifications_schema_accepts_every_file(tmp_path: Path) -> None:
 
 
 def test_compose_reads_the_fleet_as_it_was_meant() -> None:
-    read = as_composed(project([full(), plain()]), CLAUDE_MODEL="opus")
+    read = as_composed(project([full(), plain()]))
     one, two = read["services"]["full"], read["services"]["reviewer"]
-    assert (one["environment"], two["environment"]) == ({"CLAUDE_MODEL": "opus"}, {"CLAUDE_MODEL": "opus"})
     assert (one["stop_grace_period"], two["stop_grace_period"]) == ("1m16s", "45s")
     assert (one["mem_limit"], two["mem_limit"]) == (str(2**30), str(4 * 2**30))
     assert (one["pids_limit"], one["cpus"], two["pids_limit"]) == (300, 1.5, 2048)
@@ -81,8 +83,26 @@ def test_compose_reads_the_fleet_as_it_was_meant() -> None:
         assert each["read_only"] is True
         assert each["cap_drop"] == ["ALL"]
         assert each["security_opt"] == ["no-new-privileges:true"]
-        assert each["tmpfs"] == ["/tmp"]
+        assert each["tmpfs"] == ["/tmp:size=1g"]
     assert (one["user"], two["user"]) == ("20000:20000", "10001:10001")
+
+
+def test_variables_are_those_of_the_agents_file_and_never_of_who_calls_compose() -> None:
+    names = ("CLAUDE_MODEL", "DATABASE_URL", "HOME", "LD_PRELOAD", "PATH")
+    agents = [make_agent({"agentCard": CARD}, name=name, variables=names) for name in ("one", "two")]
+    file = "# a comment\nCLAUDE_MODEL='opus'\nBASE=x\n"
+    operator = {"CLAUDE_MODEL": "haiku", "DATABASE_URL": "postgresql://mine", "LD_PRELOAD": ""}
+    read = as_composed(project(agents), {"one/env": file}, **operator)["services"]
+    assert read["one"]["environment"] == {"CLAUDE_MODEL": "opus", "BASE": "x"}
+    assert not read["two"].get("environment")
+
+
+@pytest.mark.parametrize(("access", "read_only"), [("read-only", True), ("read-write", False)])
+def test_the_access_to_the_workspace_is_the_one_of_all_targets(access: str, read_only: bool) -> None:
+    mode = "plan" if access == "read-write" else "acceptEdits"
+    document = {"agentCard": CARD, "claude": {"permissionMode": mode}, "deploy": {"workspaceAccess": access}}
+    (mount,) = [each for each in service(make_agent(document))["volumes"] if each["target"] == "/workspace"]
+    assert mount["read_only"] is read_only
 
 
 def test_secrets_are_files_of_the_host_and_nothing_of_them_is_in_the_environment() -> None:
@@ -280,10 +300,10 @@ def test_docker_confines_the_containers_as_it_was_meant(created: dict[str, dict[
         assert (host["Memory"], host["PidsLimit"], host["ReadonlyRootfs"]) == (memory, pids, True)
         assert (host["CapDrop"], host["CapAdd"], host["Privileged"]) == (["ALL"], None, False)
         assert host["SecurityOpt"] == ["no-new-privileges:true"]
-        assert host["Tmpfs"] == {"/tmp": ""}
+        assert host["Tmpfs"] == {"/tmp": "size=1g"}
         assert config["Healthcheck"]["Test"] == ["CMD", *container.healthcheck(make_agent({}, name))]
-        assert "CLAUDE_MODEL=opus" in config["Env"]
-        assert not any("KEY" in each or "TOKEN" in each for each in config["Env"])
+        # Not even what the caller of Compose has under a name that the config refers to.
+        assert not any(name in each for name in ("CLAUDE_MODEL", "KEY", "TOKEN") for each in config["Env"] or [])
     ports = {name: each["HostConfig"]["PortBindings"]["3031/tcp"] for name, each in created.items()}
     assert ports == {
         "reviewer": [{"HostIp": "127.0.0.1", "HostPort": "3031"}],

@@ -79,7 +79,7 @@ def start(agent: str, stop: int, uid: int) -> list[str]:
     return [
         *("/usr/bin/podman", "run", "--name", f"a2a-claude-{agent}", f"--cidfile=/tmp/a2a-claude-{agent}.cid"),
         *("--replace", "--rm", "--cgroups=split", "--pids-limit", "2048", "--stop-timeout", str(stop)),
-        *("--tmpfs", "/tmp", "--network-alias", agent, "--network", "a2a-claude", "--sdnotify=healthy", "-d"),
+        *("--tmpfs", "/tmp:size=1g", "--network-alias", agent, "--network", "a2a-claude", "--sdnotify=healthy", "-d"),
         *("--security-opt=no-new-privileges", "--cap-drop", "all", "--read-only", "--user", f"{uid}:{uid}"),
         *("-v", f"a2a-claude-{agent}-state:/var/lib/a2a-claude"),
     ]
@@ -119,6 +119,15 @@ def test_podman_is_started_with_what_a_config_says_and_nothing_else() -> None:
     ]
     line = command(read(files(full())), "full")
     assert (options(line), line[:2], line[-1]) == (options(wanted), wanted[:2], wanted[-1])
+
+
+def test_what_a_service_has_of_its_host_is_not_the_containers() -> None:
+    kept = ("DATABASE_URL", "LISTEN_PORT", "OUTPUT_DIRECTORY", "PATHS")
+    left = ("DBUS_SESSION_BUS_ADDRESS", "HOME", "LD_PRELOAD", "PATH", "SSH_AUTH_SOCK", "XDG_RUNTIME_DIR")
+    made = files(make_agent({"agentCard": CARD}, variables=(*kept, *left)))
+    line = command(read(made), "reviewer")
+    assert sorted(each for each in line if each.startswith("--env")) == [f"--env={each}" for each in kept]
+    assert f"so the container does not: {', '.join(left)}\n" in made["a2a-claude-reviewer.container"]
 
 
 def test_the_unit_waits_for_health_limits_memory_and_leaves_time_to_stop() -> None:

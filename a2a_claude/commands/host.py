@@ -33,7 +33,7 @@ _PROGRAMS = {
     "git": _Program(("git", "--version"), "needed for git marketplaces"),
     "systemd": _Program(("systemctl", "--version"), "needed to run the rendered unit", (252,)),
     "docker": _Program(("docker", "--version"), "needed to build the rendered Dockerfile"),
-    "docker compose": _Program(("docker", "compose", "version"), "needed for the rendered compose.yaml", (2, 20)),
+    "docker compose": _Program(("docker", "compose", "version"), "needed for the rendered compose.yaml", (2, 24)),
     "podman": _Program(("podman", "--version"), "needed for the rendered Quadlet units", (5,)),
     "kubectl": _Program(("kubectl", "version", "--client"), "needed for the rendered kustomization"),
     "nix": _Program(("nix", "--version"), "needed for the flake and the NixOS module", (2, 8)),

@@ -19,7 +19,7 @@ Rendered by a2a-claude: change the agent's config and compile again, or lay a fi
   docker compose -f compose.yaml -f mine.yaml up --build --detach
 
 Secrets are files on this host, readable by the numeric user of the service. One that is optional is an empty file.
-Variables of the service without a value are taken from the environment of this command, or from .env beside this file.
+Variables are those of the env_file, which may be missing. None is taken from the environment of this command.
 """
 
 
@@ -79,15 +79,17 @@ def _service(agent: Agent, context: str) -> dict[str, Any]:
         "read_only": True,
         "cap_drop": ["ALL"],
         "security_opt": ["no-new-privileges:true"],
-        "tmpfs": ["/tmp"],  # noqa: S108 - in the container
+        "tmpfs": [container.TMP],
         "mem_limit": _bytes(deploy.memory),
         "pids_limit": deploy.pids_limit,
         "cpus": deploy.cpus,
         "ports": [container.published(agent, deploy.publish, "deploy.compose.publish")],
-        "environment": dict.fromkeys(container.variables(agent)),
+        # As on a systemd host. A name under `environment` would have the value of whoever runs `docker compose`.
+        "env_file": [{"path": container.env_file(agent), "required": False}],
         "secrets": [{"source": f"{agent.name}-{each}", "target": each} for each in container.secrets(agent)],
         "volumes": _mounts(agent),
         "stop_grace_period": f"{container.stop_seconds(agent)}s",
+        # Without start_interval: Compose refuses it where Docker is older than 25, as in Debian 12.
         "healthcheck": {
             "test": ["CMD", *container.healthcheck(agent)],
             "interval": "10s",

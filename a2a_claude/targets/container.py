@@ -16,6 +16,8 @@ from a2a_claude.targets.docker import workspace as workspace_of_image
 
 SECRETS = "/run/secrets"
 STATE = "/var/lib/a2a-claude"
+TMP = "/tmp:size=1g"  # noqa: S108 - in the container
+"""A bounded file system in memory, as Docker and Podman write it. Its bound would be half of the host's memory."""
 
 _NOT_IN_TAGS = re.compile(r"[^A-Za-z0-9_.-]")
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
@@ -61,6 +63,11 @@ def config_file(agent: Agent) -> str:
     return f"/etc/a2a-claude/{name(agent)}/agent.json"
 
 
+def env_file(agent: Agent) -> str:
+    """Where Compose, Quadlet and systemd find the variables of the agent that are no secrets, if there are any."""
+    return f"/etc/a2a-claude/{name(agent)}/env"
+
+
 def healthcheck(agent: Agent) -> list[str]:
     """The command that asks the server in the container whether it is ready."""
     return ["a2a-claude", "healthcheck", config_file(agent), "--hostname", every_address(agent)]
@@ -85,7 +92,7 @@ def published(agent: Agent, publish: str | None, origin: str) -> str:
 
 
 def variables(agent: Agent) -> list[str]:
-    """The variables, not secret, that a container takes from its surroundings. The workspace's is set in the image."""
+    """The variables, not secret, that the config refers to. The workspace's is set in the image."""
     return [
         operand(each.name, each.name, _VARIABLE, "name it like a variable")
         for each in agent.plain_variables

@@ -17,6 +17,15 @@ from a2a_claude.targets.template import Quoted, fill
 # The generator copies the source of a mount into RequiresMountsFor= unquoted, and a mount is a list split at commas.
 _NOT_IN_MOUNTS = re.compile(r"[\s\"'\\$,]")
 _SIZE = "[0-9]+[KMG]?"
+# What a service has of its manager or of a user's session (systemd.exec(5), "Environment Variables in Spawned
+# Processes"), or podman of both; and what the image sets.
+_OF_THE_HOST = re.compile(
+    "PATH|HOME|USER|LOGNAME|SHELL|SHLVL|PWD|OLDPWD|MAIL|LANG|LANGUAGE|TERM|HOSTNAME|TMPDIR|DISPLAY|WAYLAND_DISPLAY"
+    "|XAUTHORITY|INVOCATION_ID|JOURNAL_STREAM|LOG_NAMESPACE|MAINPID|MANAGERPID|NOTIFY_SOCKET|PIDFILE|CLAUDE_CONFIG_DIR"
+    "|(RUNTIME|STATE|CACHE|LOGS|CONFIGURATION|CREDENTIALS)_DIRECTORY|LISTEN_(FDS|FDNAMES|PID|PIDFDID)"
+    "|SSH_(AGENT_PID|ASKPASS|AUTH_SOCK|CLIENT|CONNECTION|TTY)|WATCHDOG_(PID|USEC)|MEMORY_PRESSURE_(WATCH|WRITE)"
+    "|CONTAINER_(HOST|SSHKEY|CONNECTION)|DOCKER_(CONFIG|HOST)|(LC|LD|XDG|DBUS|SYSTEMD|PODMAN|CONTAINERS)_.*"
+)
 
 
 def render(agent: Agent) -> list[Artifact]:
@@ -52,6 +61,7 @@ def _container(agent: Agent) -> str:
     workspace = (deploy.workspace, "deploy.quadlet.workspace") if deploy.workspace else None
     files = [(each.path, each.origin) for each in container.host_files(agent)]
     image = container.image(agent)
+    variables = container.variables(agent)
     local = docker.image is None
     return fill(
         "quadlet/container",
@@ -65,7 +75,10 @@ def _container(agent: Agent) -> str:
         own_workspace=None if workspace else _volume_target(*target),
         read_only=read_only,
         files=[mount(*each, *each, read_only=True) for each in files],
-        variables=[Quoted(each) for each in container.variables(agent)],
+        variables=[Quoted(each) for each in variables if not _OF_THE_HOST.fullmatch(each)],
+        left=[Quoted(each) for each in variables if _OF_THE_HOST.fullmatch(each)],
+        env_file=Quoted(container.env_file(agent)),
+        tmp=Quoted(container.TMP),
         secrets=[Quoted(each) for each in container.secrets(agent)],
         # Of an array that begins with "CMD", podman makes a single word.
         health=Quoted(json.dumps(container.healthcheck(agent), separators=(",", ":"))),
