@@ -10,6 +10,7 @@ requests, so sessions, resumes and forks may run side by side. Requests without 
 | `tools` | `[{"name", "input", "id"?}]`, tool_use blocks |
 | `find` | names and regular expressions: in `tools` a name becomes what its expression finds in the request |
 | `chunks`, `delay` | text in so many deltas, seconds after each |
+| `stall` | seconds after the last delta of the text, before its end |
 | `pre_delay`, `hang` | seconds before the first byte; seconds after `message_start` |
 | `status`, `error`, `error_type`, `fail_times`, `retry_after` | an HTTP error, for the first so many attempts |
 | `headers`, `stop_reason`, `usage`, `model` | of the answer |
@@ -206,16 +207,15 @@ class _Handler(BaseHTTPRequestHandler):
         self._head(200, {**headers, **(turn.get("headers") or {})})
         begun = {**message, "stop_reason": None, "content": [], "usage": {**usage, "output_tokens": 1}}
         self._event("message_start", message=begun)
-        until = time.time() + turn.get("hang", 0)
-        while time.time() < until:
-            time.sleep(0.1)
-            self._event("ping")  # breaks when the client has gone
+        self._wait(turn.get("hang", 0))
         for index, block in enumerate(blocks):
             empty, deltas = _as_deltas(block, max(1, int(turn.get("chunks", 2))))
             self._event("content_block_start", index=index, content_block=empty)
             for delta in deltas:
                 self._event("content_block_delta", index=index, delta=delta)
                 time.sleep(turn.get("delay", 0))
+            if block["type"] == "text":
+                self._wait(turn.get("stall", 0))
             if block["type"] == "text" and turn.get("sse_error"):
                 self._event("error", error=turn["sse_error"])
                 self.wfile.write(b"0\r\n\r\n")
@@ -236,6 +236,12 @@ class _Handler(BaseHTTPRequestHandler):
         self._event("message_stop")
         self.wfile.write(b"0\r\n\r\n")
         self.wfile.flush()
+
+    def _wait(self, seconds: float) -> None:
+        until = time.time() + seconds
+        while time.time() < until:
+            time.sleep(0.1)
+            self._event("ping")  # breaks when the client has gone
 
     def _event(self, kind: str, **members: Any) -> None:
         data = f"event: {kind}\ndata: {json.dumps({'type': kind, **members})}\n\n".encode()

@@ -27,7 +27,7 @@ SLOW = "python3 -c 'import time; time.sleep(30)'"
 
 @asynccontextmanager
 async def served(
-    folder: Path, config: dict[str, Any] | None = None, **how: Any
+    folder: Path, config: dict[str, Any] | None = None, path: Path | str = ":memory:", **how: Any
 ) -> AsyncIterator[tuple[Lifecycle, FakeAPI]]:
     require_cli()
 
@@ -35,7 +35,7 @@ async def served(
     processes = make_processes(folder, api, config, **how)
     pool = Pool(processes)
     try:
-        async with serving(ClaudeExecutor(processes.config, pool, Redactor())) as lifecycle:
+        async with serving(ClaudeExecutor(processes.config, pool, Redactor()), path) as lifecycle:
             yield lifecycle, api
     finally:
         await pool.shutdown(5)

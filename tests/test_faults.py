@@ -157,6 +157,27 @@ def test_a_server_that_is_killed_in_a_stream_tells_what_became_of_it(tmp_path: P
         assert "before" in str(built.api.messages[-1]["body"]["messages"])
 
 
+def test_a_server_that_is_stopped_in_a_stream_keeps_what_it_told(tmp_path: Path) -> None:
+    with house(tmp_path, features={"streamArtifactChunks": True}, timeouts={"shutdown": 0}) as built:
+        body = {"message": message(directive({"text": "word " * 400, "chunks": 400, "delay": 0.01}), "c")}
+        updates = []
+        with httpx.stream("POST", f"{built.served.url}/message:stream", json=body, headers=V1) as stream:
+            for line in stream.iter_lines():
+                if line.startswith("data:") and (update := json.loads(line[5:]).get("artifactUpdate")):
+                    updates.append(update)
+                    if len(updates) == 2:
+                        built.served.signal(signal.SIGTERM)
+        assert built.served.wait() == 0
+        assert [each.get("lastChunk", False) for each in updates] == [False] * (len(updates) - 1) + [True]
+        built.start()
+        task = built.task(updates[0]["taskId"])
+        assert (state(task), task["metadata"]["reason"]) == ("failed", "server_stopped")
+        told = "".join(each["artifact"]["parts"][0]["text"] for each in updates)
+        assert len(told) > 10
+        assert texts(task) == [told]
+        assert texts(built.send({"text": "after"}, context="c")) == ["after"]
+
+
 def test_an_api_that_says_nothing_costs_the_prompt_timeout_and_no_more(tmp_path: Path) -> None:
     with house(tmp_path, timeouts={"prompt": 3000}) as built:
         task = built.send({"pre_delay": 60, "text": "late"}, context="c")

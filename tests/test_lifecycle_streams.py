@@ -25,7 +25,7 @@ from a2a.utils.errors import (
     UnsupportedOperationError,
 )
 
-from a2a_claude.a2a import subscribers
+from a2a_claude.a2a import endings, subscribers
 from a2a_claude.a2a.lifecycle import Lifecycle
 from a2a_claude.a2a.turns import Overloaded
 from tests.lifecycle import Caller, Driven, asynchronous, chunk, serving, state, status, texts, until
@@ -225,6 +225,46 @@ def test_an_artifact_that_its_turn_leaves_open_is_closed_before_the_end(end: Any
             updates = [each["artifactUpdate"] for each in told if "artifactUpdate" in each]
             assert [each.get("lastChunk", False) for each in updates] == [True, False, False, True]
             assert texts(await caller.get(task["id"])) == ["whole", "half", " a word"]
+
+    run()
+
+
+@pytest.mark.parametrize("then", ["ends", "fails", "hangs", "returns"])
+def test_a_turn_that_is_stopped_may_say_what_it_holds_and_not_how_it_ends(
+    monkeypatch: pytest.MonkeyPatch, then: str
+) -> None:
+    monkeypatch.setattr(endings, "STOP_GRACE", 0.05)
+    begun, never = asyncio.Event(), asyncio.Event()
+
+    async def turn(_context: RequestContext, queue: EventQueue) -> None:
+        await queue.enqueue_event(status("working"))
+        begun.set()
+        try:
+            await never.wait()
+        except asyncio.CancelledError:
+            await queue.enqueue_event(chunk("the last word", last_chunk=True))
+            match then:
+                case "ends":
+                    await queue.enqueue_event(status("completed"))
+                case "fails":
+                    raise RuntimeError("broken") from None
+                case "hangs":
+                    await never.wait()
+
+    @asynchronous
+    async def run() -> None:
+        async with serving(Driven(turn)) as lifecycle:
+            caller = Caller(lifecycle)
+            stream = caller.stream()
+            await anext(stream)
+            await begun.wait()
+            await lifecycle.drain(0)
+            told = [each async for each in stream]
+            assert [next(iter(each)) for each in told] == ["statusUpdate", "artifactUpdate", "statusUpdate"]
+            assert told[-1]["statusUpdate"]["metadata"] == {"reason": "server_stopped"}
+            [task] = (await caller.list(include_artifacts=True))["tasks"]
+            assert (state(task), texts(task)) == ("failed", ["the last word"])
+            never.set()
 
     run()
 

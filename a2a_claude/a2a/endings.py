@@ -9,13 +9,13 @@ from functools import partial
 
 from a2a.server.agent_execution.context import RequestContext
 from a2a.server.context import ServerCallContext
-from a2a.types.a2a_pb2 import TaskState
+from a2a.types.a2a_pb2 import TaskState, TaskStatusUpdateEvent
 from a2a.utils.errors import InternalError
 
 from a2a_claude.a2a import events
 from a2a_claude.a2a.engine import Engine, stopping
 from a2a_claude.a2a.live import LiveTask
-from a2a_claude.a2a.turn import Turn, TurnQueue, committed
+from a2a_claude.a2a.turn import TurnQueue, committed
 from a2a_claude.store import StoreError
 from a2a_claude.store.sqlite import milliseconds
 
@@ -94,14 +94,19 @@ class Endings:
             else:
                 for subscriber in live.subscribers:
                     subscriber.end()
-        # A turn that waits for an answer gets none any more.
-        await self._stop_turns([turn for turn in engine.running if turn.place.paused])
+        for turn in engine.running:
+            if turn.place.paused:  # it gets no answer any more
+                turn.stop(_stopped())
         workers = {turn.worker for turn in engine.running if turn.worker}
         if workers:
             await asyncio.wait(workers, timeout=seconds)
-        await self._stop_turns(list(engine.running))
+        for turn in engine.running:
+            turn.stop(_stopped())
         if pending := {turn.worker for turn in engine.running if turn.worker}:
             await asyncio.wait(pending, timeout=STOP_GRACE)
+        for turn in engine.running:
+            if turn.live.stored and not turn.live.terminal:
+                self._stop(turn.live)
         for live in engine.tasks:
             with contextlib.suppress(StoreError):
                 await committed(live.written)
@@ -110,18 +115,8 @@ class Endings:
         for repair in self._repairs:
             repair.cancel()
 
-    async def _stop_turns(self, turns: list[Turn]) -> None:
-        for turn in turns:
-            if turn.live.stored:
-                self._stop(turn.live)
-        for turn in turns:
-            # The end of the task reaches its streams before the end of the turn closes them.
-            with contextlib.suppress(StoreError):
-                await committed(turn.live.written)
-            turn.stop()
-
     def _stop(self, live: LiveTask) -> None:
-        self._engine.publish(live, events.failed("server_stopped", "The server was stopped"), None)
+        self._engine.publish(live, _stopped(), None)
 
     def lose(self, live: LiveTask, error: StoreError) -> None:
         """The store refused a change: whoever listens is told, and the failure is recorded when the store allows."""
@@ -157,3 +152,7 @@ class Endings:
                         await store.write(step.changes, partial(self._engine.deliver, again, step.records))
                 live.broken = False
                 self._engine.tasks.release(live)
+
+
+def _stopped() -> TaskStatusUpdateEvent:
+    return events.failed("server_stopped", "The server was stopped")

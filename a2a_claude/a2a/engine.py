@@ -170,6 +170,7 @@ class Engine:
             await self._failed(turn, error)
         finally:
             queue.closed = True
+            await self._say_last(turn)
             live.running = None
             live.turns.remove(turn)
             turn.end(self.unanswered(turn))
@@ -199,8 +200,14 @@ class Engine:
             wordless, turn.pending = turn.pending, False
             await committed(self._commit(live, live.settle(wordless=wordless)))
 
+    async def _say_last(self, turn: Turn) -> None:
+        """How a stopped turn's task ends, before its streams do."""
+        if turn.last and turn.live.stored and not turn.live.terminal:
+            with contextlib.suppress(StoreError):
+                await committed(self.publish(turn.live, turn.last, None))
+
     async def _failed(self, turn: Turn, error: BaseException) -> None:
-        if turn.replied:
+        if turn.replied or turn.stopped:
             return
         if not turn.live.stored and isinstance(error, A2AError) and not isinstance(error, InternalError):
             # Nothing was promised yet: the executor refuses the request itself.
@@ -223,15 +230,15 @@ class Engine:
     def publish(self, live: LiveTask, event: Event, turn: Turn | None, *, forced: bool = False) -> asyncio.Future[None]:
         """Applies an event and has it committed; the future ends when it was handed out.
 
-        `turn` is whose event it is (None: a cancellation's, or the server's). A turn that is being cancelled can no
-        longer end its task itself, unless `forced`.
+        `turn` is whose event it is (None: a cancellation's, or the server's). A turn that is being cancelled or stopped
+        can no longer end its task itself, unless `forced`.
         """
         if live.terminal:
             level = logging.DEBUG if self.sideband.takes(event) else logging.WARNING
             logger.log(level, "Task %s: %s after its end was dropped", live.id, type(event).__name__)
             return _nothing()
-        if turn and live.canceling and not forced and events.ends(event):
-            logger.info("Task %s: its turn's end was dropped, it is being cancelled", live.id)
+        if turn and (live.canceling or turn.stopped) and not forced and events.ends(event):
+            logger.info("Task %s: its turn's end was dropped, it is being ended otherwise", live.id)
             return _nothing()
         if turn and turn.replied:
             raise InvalidAgentResponseError("The agent answered with a Message and then published more")

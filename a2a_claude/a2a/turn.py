@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from a2a.server.context import ServerCallContext
 from a2a.server.events.event_queue import Event, EventQueue
-from a2a.types.a2a_pb2 import SendMessageRequest
+from a2a.types.a2a_pb2 import SendMessageRequest, TaskStatusUpdateEvent
 
 from a2a_claude.a2a.subscribers import Subscriber
 from a2a_claude.a2a.turns import Place
@@ -27,8 +27,9 @@ class Turn:
     `document` is the message as it is stored. `answer` is what a blocking SendMessage waits for: a Message, or None for
     "read the task". `ready` is the commit of what the client is told before the executor speaks, if anything. `pending`
     is true while a follow-up's turn has not set a status, `spoke` once it has published anything, `replied` once that
-    was a bare Message. `stopped` marks a turn that the server cancelled. `answers` are messages that this turn took
-    while it was paused: each is answered when the turn pauses again, or is over.
+    was a bare Message. `stopped` marks a turn that the server cancelled, `last` is how its task ends then.
+    `answers` are messages that this turn took while it was paused: each is answered when the turn pauses again, or is
+    over.
     """
 
     place: Place
@@ -47,6 +48,7 @@ class Turn:
         self.subscriber, self.push = subscriber, push
         self.follow_up = self.pending = live.stored
         self.spoke = self.replied = self.stopped = False
+        self.last: TaskStatusUpdateEvent | None = None
         self.answers: list[Turn] = []
         self.ready: asyncio.Future[None] | None = None
         self.worker: asyncio.Task[None] | None = None
@@ -72,9 +74,12 @@ class Turn:
                 each.subscriber.end(error)
         self.answers.clear()
 
-    def stop(self) -> None:
-        """Cancels the executor's coroutine; the turn is over when that has ended."""
-        self.stopped = True
+    def stop(self, last: TaskStatusUpdateEvent | None = None) -> None:
+        """Cancels the executor's coroutine; the turn is over when that has ended, and has published what it still held.
+
+        `last` then ends the task.
+        """
+        self.stopped, self.last = True, last or self.last
         if self.worker:
             self.worker.cancel()
 

@@ -25,8 +25,8 @@ Publish = Callable[[TaskArtifactUpdateEvent], Awaitable[None]]
 class Response:
     """One artifact. `told` is whether anything was published of it; `closed` that its last piece was."""
 
-    def __init__(self, artifact_id: str, publish: Publish, redactor: Redactor, seconds: float = SECONDS) -> None:
-        self._id, self._publish, self._redactor, self._seconds = artifact_id, publish, redactor, seconds
+    def __init__(self, artifact_id: str, publish: Publish, redactor: Redactor) -> None:
+        self._id, self._publish, self._redactor = artifact_id, publish, redactor
         self._stream = StreamRedactor(redactor)
         self._text = ""  # all of it, as Claude wrote it
         self._mark = 0  # where the message that is being written begins
@@ -57,7 +57,7 @@ class Response:
         if len(self._waiting) >= CHARACTERS:
             await self._flush()
         elif self._waiting and self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(self._seconds, self._due)
+            self._timer = asyncio.get_running_loop().call_later(SECONDS, self._due)
 
     def abandon_message(self) -> None:
         """The API's stream broke: what was written of this message does not count, it comes again."""

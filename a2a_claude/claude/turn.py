@@ -36,6 +36,7 @@ from a2a_claude.observe.redaction import Redactor
 
 TICK: Final = 0.5
 INTERRUPT_SECONDS: Final = 6.0
+STOP_SECONDS: Final = 3.0  # as long when the server stops, which waits no more than five
 LAST_WORDS_SECONDS: Final = 1.0
 # A background task that ended wakes Claude at once; when nothing comes by then, nothing will.
 SETTLE_SECONDS: Final = 10.0
@@ -109,7 +110,7 @@ class Turn:
             why = await self._watch(reader, stopping)
             return await self._end(reader, why)
         except asyncio.CancelledError:
-            await self._silence(reader)
+            await self._silence(reader, STOP_SECONDS)
             raise
         finally:
             stopping.cancel()
@@ -177,10 +178,10 @@ class Turn:
             return Failure(error.reason, f"{error}.")
         raise error
 
-    async def _silence(self, reader: asyncio.Task[None]) -> bool:
+    async def _silence(self, reader: asyncio.Task[None], seconds: float = INTERRUPT_SECONDS) -> bool:
         """Interrupts Claude; whether it can go on with another prompt."""
         self._stop.set()  # what comes now is not judged
-        healthy = await self._session.interrupt(INTERRUPT_SECONDS)
+        healthy = await self._session.interrupt(seconds)
         await asyncio.wait({reader}, timeout=LAST_WORDS_SECONDS if healthy and self._open else 0)
         reader.cancel()
         if reader.done() and not reader.cancelled():
@@ -230,7 +231,7 @@ class Turn:
                     await self._response.add(text, block=block)
             case translate.Finished():
                 self._note(unfinished=False)
-            case translate.Abandoned():
+            case translate.Abandoned() if not self._stop.is_set():  # an interrupt ends messages so too
                 self._response.abandon_message()
             case translate.Said() as said:
                 return await self._said(said, now)

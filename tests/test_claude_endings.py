@@ -1,0 +1,101 @@
+"""However a turn ends, what Claude has said by then is kept, and its artifact is closed: on the real CLI."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from a2a_claude.claude import streaming
+from a2a_claude.claude import turn as turns
+from tests.fake_anthropic_api import directive
+from tests.lifecycle import Caller, asynchronous, serving, state, texts
+from tests.test_claude_end_to_end import bash, served
+from tests.test_claude_turns import closed, kinds, reason, replayed
+
+TEXT = "what Claude has said so far"
+End = Callable[[Caller, str], Awaitable[Any]]
+
+
+async def stop(caller: Caller, _: str) -> None:
+    await caller.lifecycle.drain(0)
+
+
+async def cancel(caller: Caller, task_id: str) -> None:
+    await caller.cancel(task_id)
+
+
+async def kill(*_: Any) -> None:
+    [cli] = [each for each in psutil.Process(os.getpid()).children(recursive=True) if each.name() == "claude"]
+    cli.kill()
+
+
+async def leave(*_: Any) -> None:
+    """It ends by itself."""
+
+
+STALLED = {"text": TEXT, "chunks": 5, "stall": 60}
+CALL = {"text": TEXT, "chunks": 5, **bash("true")}
+
+
+@pytest.mark.parametrize(
+    ("script", "end", "expected"),
+    [
+        ([STALLED], stop, ("failed", "server_stopped")),
+        ([{"text": TEXT, **bash("python3 -c 'import time; time.sleep(60)'")}], stop, ("failed", "server_stopped")),
+        ([STALLED], cancel, ("canceled", None)),
+        ([STALLED], leave, ("failed", "timeout")),
+        ([STALLED], kill, ("failed", "claude_lost")),
+        ([CALL, {"status": 429}], leave, ("failed", "rate_limit")),
+        ([CALL, {"status": 500}], leave, ("failed", "api_unavailable")),
+    ],
+    ids=["stop", "stop in a tool", "cancel", "timeout", "kill -9", "rate limit", "API error"],
+)
+def test_every_ending_keeps_what_was_said_and_closes_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: list[dict[str, Any]], end: End, expected: tuple[str, str]
+) -> None:
+    said = asyncio.Event()
+
+    class Watched(streaming.Response):
+        async def add(self, text: str, *, block: bool = False) -> None:
+            await super().add(text, block=block)
+            if self.text.endswith(TEXT):
+                said.set()
+
+    # Nothing is told before its time: all of the text is still held back when the end comes.
+    monkeypatch.setattr(streaming, "SECONDS", 3600)
+    monkeypatch.setattr(turns, "Response", Watched)
+    config = {
+        "features": {"streamArtifactChunks": True},
+        "timeouts": {"prompt": 5000 if expected[1] == "timeout" else 0},
+    }
+
+    @asynchronous
+    async def run() -> None:
+        path = tmp_path / "tasks.sqlite3"
+        async with served(tmp_path, config, path) as (lifecycle, _):
+            caller = Caller(lifecycle)
+            events: list[dict[str, Any]] = []
+
+            async def read() -> None:
+                async for each in caller.stream(directive(*script)):
+                    events.append(each)
+
+            reading = asyncio.create_task(read())
+            await said.wait()
+            task_id = events[0]["task"]["id"]
+            assert not replayed(events)
+            await end(caller, task_id)
+            await reading
+        assert kinds(events) == ["task:submitted", "working", "artifact|", expected[0]]
+        assert (list(replayed(events).values()), closed(events)) == ([TEXT], True)
+        async with serving(path=path) as lifecycle:
+            task = await Caller(lifecycle).get(task_id)
+        assert (state(task), reason(task), texts(task)) == (*expected, [TEXT])
+
+    run()
