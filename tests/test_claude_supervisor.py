@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -76,6 +77,37 @@ def test_a_descriptor_is_read_once_and_is_no_variable() -> None:
     script = 'eval "cat <&$KEY_FD"; echo; eval "cat <&$KEY_FD"; env | grep -c s3cret'
     run = supervised(script, {**os.environ, "KEY": "s3cret ü", "A2A_CLAUDE_SUPERVISOR": json.dumps(spec)})
     assert run.stdout == "s3cret ü\n0\n"
+
+
+LONG = 100_000  # bytes: more than a pipe holds by itself, less than Linux allows for a variable
+
+
+def test_a_credential_longer_than_a_pipe_blocks_nobody() -> None:
+    spec = {"parent": os.getpid(), "keep": ["PATH"], "descriptors": {"KEY_FD": "KEY"}, "hide": []}
+    variables = {**os.environ, "KEY": "k" * LONG, "A2A_CLAUDE_SUPERVISOR": json.dumps(spec)}
+    run = supervised('eval "cat <&$KEY_FD" | wc -c', variables, timeout=60)
+    assert run.stdout.split() == [str(LONG)]
+
+
+def test_a_credential_that_no_pipe_may_hold_is_refused_by_its_name(tmp_path: Path) -> None:
+    spec = {"parent": os.getpid(), "keep": ["PATH"], "descriptors": {"KEY_FD": "KEY"}, "hide": []}
+    variables = {**os.environ, "KEY": "k" * LONG, "A2A_CLAUDE_SUPERVISOR": json.dumps(spec)}
+    # A kernel that refuses stands in here: what it allows belongs to the whole machine.
+    folder = tmp_path / "supervisor"
+    shutil.copytree(SUPERVISOR, folder)
+    program = (folder / "__main__.py").read_text().replace("fcntl.F_SETPIPE_SZ, len(data)", "fcntl.F_SETPIPE_SZ, -1")
+    (folder / "__main__.py").write_text(program)
+    run = subprocess.run(
+        [sys.executable, "-I", "-S", str(folder), "/bin/true"],
+        env=variables,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert run.returncode == 127
+    assert run.stderr.startswith("KEY is too long for a pipe of this machine")
+    assert "kkk" not in run.stderr
 
 
 @pytest.mark.parametrize(("script", "code"), [("exit 7", 7), ("kill -9 $$", -9), ("kill -TERM $$", -15), ("true", 0)])

@@ -10,6 +10,7 @@ this process is the subreaper (PR_SET_CHILD_SUBREAPER) that orphans come to, wha
 """
 
 import ctypes
+import fcntl
 import json
 import os
 import signal
@@ -24,6 +25,7 @@ _ASKED = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT}
 _AWAITED = {*_ASKED, signal.SIGCHLD}
 
 _NO_SERVER = 1 << 8  # as wait(2) tells exit code 1
+_NOT_RUN = 127 << 8
 
 _prctl = ctypes.CDLL(None).prctl
 
@@ -38,7 +40,14 @@ def main() -> int:
     _prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     _prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)  # the server's environment is still in this process
     os.setsid()
-    pipes = {name: _readable_once(os.environ[source]) for name, source in spec["descriptors"].items()}
+    pipes = {}
+    for name, source in spec["descriptors"].items():
+        try:
+            pipes[name] = _readable_once(os.environ[source])
+        except OSError as error:
+            told = f"{source} is too long for a pipe of this machine ({error.strerror}): see pipe(7)"
+            print(told, file=sys.stderr, flush=True)
+            return _NOT_RUN
     environ = {name: os.environ[name] for name in spec["keep"] if name in os.environ}
     environ.update({name: str(descriptor) for name, descriptor in pipes.items()})
     child = os.fork()
@@ -70,8 +79,12 @@ def _become(command: list[str], environ: dict[str, str], hidden: list[str]) -> N
 
 
 def _readable_once(value: str) -> int:
+    """A pipe that holds the value; OSError where it cannot hold it, for nobody reads until all is written."""
+    data = value.encode("utf-8", "surrogateescape")
     reading, writing = os.pipe()
-    os.write(writing, value.encode("utf-8", "surrogateescape"))
+    if len(data) > fcntl.fcntl(writing, fcntl.F_GETPIPE_SZ):
+        fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, len(data))
+    os.write(writing, data)
     os.close(writing)
     os.set_inheritable(reading, True)
     return reading
