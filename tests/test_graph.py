@@ -147,6 +147,37 @@ def test_it_tells_permissions_callers_and_secrets_by_name_alone() -> None:
         assert not re.search("ghp_|user:secret|key=abc|Bearer", text)
 
 
+# Each has a secret in it, which is called s3cret or pa55.
+SECRET_URLS = [
+    *(f"https://other.example/card?{name}=s3cret" for name in ("api_key", "key", "sig", "access_token", "api%5Fkey")),
+    *("https://other.example/card?s3cret", "https://other.example/card#token=s3cret", "${BASE}/card?key=s3cret"),
+    *("https://s3cret@other.example/card", "https://user:s3cret@other.example/", "https://user:s3@cret@other.example/"),
+    *("https://user:pa55/word@other.example/", "https://${HOST:-u:s3cret@h}/", "${BASE:-https://h/?sig=s3cret}"),
+]
+SECRET_ARGUMENTS = [
+    *(["--token", "s3cret"], ["--api-key=s3cret"], ["https://other.example/?sig=s3cret"], ["API_TOKEN=s3cret"]),
+    *(["postgres://user:s3cret@db/x"], ["--url=https://user:s3cret@other.example/x?k=s3cret"]),
+]
+
+
+@pytest.mark.parametrize("render", [as_html, as_mermaid, as_dot, as_json])
+def test_no_secret_of_a_url_or_an_argument_is_shown(render: Any) -> None:
+    seen = [
+        *(agent("a", 3030, [call("away", url)]) for url in SECRET_URLS),
+        *(agent("a", 3030, mcp={"x": {"type": "http", "url": url}}) for url in SECRET_URLS),
+        *(agent("a", 3030, server={"publicUrl": url}) for url in SECRET_URLS if url.startswith("https")),
+        *(agent("a", 3030, mcp={"x": {"type": "stdio", "command": "x", "args": each}}) for each in SECRET_ARGUMENTS),
+    ]
+    leaks = [each.config for each in seen if re.search("s3|cret@|pa55", render(graph_of([each])))]
+    assert leaks == []
+
+
+@pytest.mark.parametrize("url", ["https://other.example:8443/@scope/card", "http://[::1]:9/x", "https://h:${PORT}/x"])
+def test_what_is_no_secret_of_a_url_stays(url: str) -> None:
+    (outside,) = graph_of([agent("a", 3030, [call("away", url)])]).outside
+    assert outside.target == url
+
+
 @pytest.mark.parametrize("render", [as_html, as_mermaid, as_dot, as_json])
 def test_the_same_fleet_gives_the_same_bytes(render: Any) -> None:
     assert render(graph_of(fleet())) == render(graph_of(list(reversed(fleet()))))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -9,11 +10,14 @@ from urllib.parse import SplitResult, urlsplit
 
 from a2a_claude.config.agent import Agent
 from a2a_claude.config.checks import is_loopback
-from a2a_claude.config.credentials import mask_line
+from a2a_claude.config.credentials import is_secret_flag, mask_line
 from a2a_claude.config.model import McpServerHttp, McpServerStdio, Server
 
 Kind = Literal["agent", "mcp"]
 _PORTS = {"http": 80, "https": 443}
+_REFERENCE = re.compile(r"\$\{(\w+)[^}]*\}")
+# Up to the last @ of the authority; or, where no port follows the colon, of a password that has a slash.
+_USER = re.compile(r"://(?:[^/]*@|[^/:@\[]*:(?!\d*(?:/|$)|\$)[^@]*@)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +91,7 @@ def graph_of(agents: Sequence[Agent]) -> Graph:
     for agent in agents:
         for each in agent.config.sub_agents.agents:
             url = each.endpoint_url_override or each.agent_card_url
-            target = _in_fleet(url, agents) or beyond("agent", each.name, mask_line(url))
+            target = _in_fleet(url, agents) or beyond("agent", each.name, _shown(url))
             edges.append(Edge(agent.name, target, "agent", each.name))
         for name, server in agent.config.mcp.items():
             if server.enabled:
@@ -116,7 +120,8 @@ def _node(agent: Agent) -> AgentNode:
         title=config.agent_card.name,
         description=" ".join(config.agent_card.description.split()),
         version=config.agent_card.version,
-        address=server.public_url or f"{'https' if server.tls else 'http'}://{_host(server.hostname)}:{server.port}",
+        address=_shown(server.public_url or "")
+        or f"{'https' if server.tls else 'http'}://{_host(server.hostname)}:{server.port}",
         port=server.port,
         mode=config.claude.permission_mode,
         writes=agent.writes_workspace,
@@ -151,8 +156,19 @@ def _host(hostname: str) -> str:
 def _of(server: McpServerHttp | McpServerStdio) -> str:
     """Where an MCP server is, without what is secret: a query may hold a key, an argument too."""
     if isinstance(server, McpServerHttp):
-        return mask_line(server.url.partition("?")[0])
-    return mask_line(" ".join([server.command, *server.args]))
+        return _shown(server.url)
+    words = [server.command, *server.args]
+    secret = [False, *map(is_secret_flag, words)]
+    return mask_line(" ".join("***" if hidden else _shown(word) for word, hidden in zip(words, secret, strict=False)))
+
+
+def _shown(value: str) -> str:
+    """A URL without user, query and fragment, whatever they are called, and references without their defaults; any
+    other word with what is a credential by its form or name masked."""
+    value = _REFERENCE.sub(r"${\1}", value)
+    if "://" in value or value.startswith("${"):
+        value = _USER.sub("://", re.split("[?#]", value, maxsplit=1)[0], count=1)
+    return mask_line(value)
 
 
 def _in_fleet(url: str, agents: Sequence[Agent]) -> str | None:
