@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from a2a_claude.store import Store, TaskRow, changes, reads, retention
 from a2a_claude.store.changes import Change
+from a2a_claude.store.errors import StoreError
 from a2a_claude.store.recent import Reading, Recent
 from tests.lifecycle import asynchronous
 
@@ -126,6 +127,31 @@ async def test_a_commit_in_a_thread_is_seen_when_it_is_done(tmp_path: Path) -> N
     await held
     assert seen == [committed(store, 1, 5)] != [before]
     other.close()
+    await store.close()
+
+
+UNSTORABLE: dict[str, Change] = {
+    "number": changes.add_message(1, 2**70, b"{}"),
+    "text": changes.create_task(row(9, owner="\ud800")),
+}
+
+
+@pytest.mark.parametrize("much", [False, True], ids=["on the loop", "in the thread"])
+@pytest.mark.parametrize("what", UNSTORABLE)
+@asynchronous
+async def test_a_value_that_sqlite_cannot_take_fails_its_own_job_alone(tmp_path: Path, what: str, much: bool) -> None:
+    store = await Store.open(tmp_path / "tasks.sqlite3")
+    await store.write(new(1))
+    before = told(store, 1, 5)
+    bad = store.write([*CHANGES["message"](1, 8), UNSTORABLE[what]])
+    good = store.write([changes.add_message(1, 9, b'{"messageId":"%b"}' % (b"9" * (2 << 20 if much else 1)))])
+    with pytest.raises(StoreError):
+        await asyncio.wait_for(bad, 60)
+    await asyncio.wait_for(good, 60)
+    after = told(store, 1, 5)
+    assert after == committed(store, 1, 5) != before
+    assert after is not None
+    assert after[0].count(b"messageId") == 2
     await store.close()
 
 

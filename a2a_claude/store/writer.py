@@ -158,11 +158,12 @@ def _commit(connection: sqlite3.Connection, jobs: list[Job]) -> Errors:
             for sql, values, _ in changes:
                 execute(sql, values)
         execute("COMMIT")
-    except sqlite3.Error as error:
+    except (sqlite3.Error, OverflowError, ValueError) as error:
         with contextlib.suppress(sqlite3.Error):
             connection.rollback()
         if len(jobs) == 1:
-            return [error]
+            # A value that SQLite cannot take is no error of the database to Python; its job fails like any other.
+            return [error if isinstance(error, sqlite3.Error) else sqlite3.DataError(str(error))]
         # One bad job must not take the others with it.
         return [outcome for job in jobs for outcome in _commit(connection, [job])]
     return [None] * len(jobs)
