@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import given, settings
@@ -108,6 +109,68 @@ def test_a_read_is_always_what_is_committed(steps: list[tuple[str, int, int]]) -
         await store.close()
 
     asyncio.run(run())
+
+
+OWNERS = ("", "other")
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.tuples(st.just("read"), st.integers(1, 3), st.integers(0, 3)),
+            st.tuples(st.sampled_from([*sorted(CHANGES), "much", "again", "fails"]), st.integers(1, 3), st.booleans()),
+        ),
+        max_size=12,
+    )
+)
+@settings(max_examples=60, deadline=None)
+def test_each_owner_reads_what_another_connection_to_the_file_reads(steps: list[tuple[str, int, int]]) -> None:
+    async def run(path: Path) -> None:
+        store = await Store.open(path)
+        other = sqlite3.connect(path, isolation_level=None)
+
+        wrong: list[tuple[str, object, object]] = []
+
+        def compare(history: int) -> None:
+            for key in (1, 2, 3):
+                stored = reads.task_row(other, f"task {key}")
+                for owner in OWNERS:
+                    found = store.task_json(f"task {key}", owner, history)
+                    mine = stored is not None and stored.owner == owner
+                    expected = reads.task_json(other, stored, history) if stored and mine else None
+                    seen = found and (found.json, found.seq)
+                    if seen != expected:
+                        wrong.append((owner, seen, expected))
+
+        keys = {number: number for number in (1, 2, 3)}
+        await store.write([change for key in (1, 2, 3) for change in new(key)])
+        latest = 3
+        for seq, (kind, number, detail) in enumerate(steps, 10):
+            key = keys[number]
+            if kind == "read":
+                compare(detail)
+                continue
+            if kind == "again":  # the same id, of another owner, under a new key
+                latest += 1
+                keys[number] = latest
+                again = row(latest, OWNERS[latest % 2])._replace(task_id=f"task {number}")
+                change = [*retention.forget([key]), changes.create_task(again)]
+            elif kind == "much":  # too much for the event loop
+                change = [changes.add_message(key, seq, b'{"text":"%b"}' % (b"x" * (1 << 20)))]
+            elif kind == "fails":
+                change = [*CHANGES["message"](key, seq), changes.add_message(key, 2**70, b"{}")]
+            else:
+                change = CHANGES[kind](key, seq)
+            write = store.write(change, lambda: compare(1))
+            if detail:
+                await asyncio.wait([write])
+                compare(2)
+        await store.close()
+        other.close()
+        assert wrong == []
+
+    with TemporaryDirectory() as folder:
+        asyncio.run(run(Path(folder) / "tasks.sqlite3"))
 
 
 @asynchronous
