@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import subprocess
@@ -319,6 +320,75 @@ def test_credentials_in_the_environment_of_claude_and_of_its_servers_are_not_in_
     cloud, server, moved = run.stdout.strip().split("|")
     assert (int(cloud) > 0, int(server) > 0) == (seen, seen), run.stdout
     assert "renamed" in moved
+
+
+SANDBOXED = """
+import asyncio, json, sys
+from pathlib import Path
+from tests.claude_support import make_pool, processes_with, tool_results, turn
+from tests.fake_anthropic_api import FakeAPI, directive
+
+folder, sandbox = Path(sys.argv[1]), json.loads(sys.argv[2])
+
+def in_environment(pid):
+    try:
+        found = Path(f"/proc/{pid}/environ").read_bytes()
+        return b"of-the-cloud" in found and f"HOME={folder}/".encode() in found
+    except OSError:
+        return False  # of a test beside this one
+
+async def main():
+    api = FakeAPI().start()
+    hidden = folder / "hidden"
+    hidden.mkdir()
+    (hidden / "key").write_text("s3cret-in-a-file")
+    pool = make_pool(
+        folder, api, hidden=[hidden], claude={"allowedTools": ["Bash", "Read"], "sandbox": sandbox},
+        credentials={"ANTHROPIC_API_KEY": "x", "ANTHROPIC_CUSTOM_HEADERS": "X-Own: s3cret-of-the-cloud"},
+    )
+    session = await pool.acquire("c", "me", "t")
+    await pool.release(session, healthy=True)
+    # Its supervisor has the same arguments, and the environment of the server.
+    pid = next(each for each in processes_with("--input-format") if in_environment(each))
+    # A rule also refuses a command that names what it denies, hence a script.
+    # Without the sandbox nothing is hidden below /tmp (docs/isolation.md).
+    key = hidden / "key" if sandbox.get("enabled") else ""
+    look = f"cat {key} /proc/{pid}/environ /proc/[0-9]*/environ 2>/dev/null | grep -ac s3[c]ret; echo ran"
+    (folder / "workspace" / "look").write_text(look)
+    shell = {"tools": [{"name": "Bash", "input": {"command": "sh look", "description": "d"}}]}
+    names = (f"{pid}", f"{pid}/task/{pid}", "self", "thread-self", f"self/task/{pid}", "self/root/proc/self")
+    paths = [f"/proc/{name}/environ" for name in names]
+    reading = [{"tools": [{"name": "Read", "input": {"file_path": each}}]} for each in paths]
+    _, received = await turn(pool, directive(shell, *reading, {"text": "done"}))
+    shown, *read = tool_results(received)
+    print(json.dumps({"shown": shown, "read": dict(zip(paths, read))}))
+    await pool.shutdown(5)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("sandbox", [{"enabled": True}, {"enabled": False}, {}], ids=str)
+def test_the_sandbox_or_else_the_fence_keeps_hidden_files_and_environments_from_the_shell(
+    sandbox: dict[str, Any], tmp_path: Path
+) -> None:
+    """Without privileges, but for the one that bubblewrap needs of root to map users."""
+    require_cli()
+    if sandbox.get("enabled"):
+        require("bwrap", "apt-get install bubblewrap")
+        require("socat", "apt-get install socat")
+    setpriv = require("setpriv", "apt-get install util-linux")
+    unprivileged = [setpriv, "--bounding-set=-all,+setfcap", "--inh-caps=-all"] if os.geteuid() == 0 else []
+    command = [*unprivileged, sys.executable, "-c", SANDBOXED, str(tmp_path), json.dumps(sandbox)]
+    run = subprocess.run(
+        command, cwd=Path(__file__).parent.parent, capture_output=True, text=True, timeout=50, check=False
+    )
+    assert run.returncode == 0, run.stderr
+    found = json.loads(run.stdout)
+    assert found["shown"].split() == ["0", "ran"], found
+    for path, read in found["read"].items():
+        assert "s3cret" not in read, path
+        assert "denied" in read or "Cannot read" in read, (path, read)
 
 
 BYPASS = """

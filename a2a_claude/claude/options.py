@@ -36,6 +36,10 @@ MAX_LINE: Final = 64 << 20
 """Bytes of one message of the CLI; a tool's output is one."""
 _MAX_ARGUMENT: Final = 96 << 10
 """Bytes of an argument; Linux has 128 KiB for one (MAX_ARG_STRLEN, execve(2))."""
+_ENVIRONMENTS: Final = ("Read(//proc/*/environ)", "Read(//proc/*/task/*/environ)")
+"""A `*` is one level of a path. In a sandbox Claude Code looks for what a `**` matches and mounts over each."""
+# Claude Code drops a mount where the patterns are the same; `/proc` alone leaves some.
+_ALLOWED_IN_SANDBOX: Final = ("/proc", "/proc/*/environ", "/proc/*/task/*/environ")
 _RULE: Final = re.compile(r"[^\s,()]+(?:\((?P<inner>.*)\))?", re.DOTALL)
 
 
@@ -204,7 +208,7 @@ def _settings(claude: Claude, environment: Environment, folder: Path, denied: tu
     if hooks := _present(claude.hooks):
         settings["hooks"] = hooks
     if claude.sandbox is not None:
-        settings["sandbox"] = _sandbox(claude.sandbox, denied)
+        settings["sandbox"] = _sandbox(claude.sandbox, denied, bool(environment.exposed))
     if rules := denials(environment, denied):
         settings["permissions"] = {"deny": rules}
     if not settings:
@@ -219,7 +223,7 @@ def _settings(claude: Claude, environment: Environment, folder: Path, denied: tu
 def denials(environment: Environment, paths: tuple[str, ...]) -> tuple[str, ...]:
     """Rules by which no tool reads the paths, nor the CLI's own environment where something is in it."""
     # The CLI itself may look into its own environment, and its tools for files are it.
-    exposed = ("Read(//proc/**/environ)",) if environment.exposed else ()
+    exposed = _ENVIRONMENTS if environment.exposed else ()
     # Of a rule's path // is the root; https://code.claude.com/docs/en/permissions
     rules = (f"Read(/{path}{below})" for path in paths if not set(path) & set("()*\\") for below in ("", "/**"))
     return (*rules, *exposed)
@@ -230,13 +234,17 @@ def is_sandboxed(claude: Claude) -> bool:
     return claude.sandbox is not None and claude.sandbox.get("enabled") is True
 
 
-def _sandbox(configured: Mapping[str, Any], denied: tuple[str, ...]) -> dict[str, Any]:
+def _sandbox(configured: Mapping[str, Any], denied: tuple[str, ...], exposed: bool) -> dict[str, Any]:
     sandbox = {"failIfUnavailable": True, **configured}
+    filesystem = dict(configured.get("filesystem") or {})
+    unread = filesystem.get("denyRead", [])
+    if exposed and not {"/", "/proc"} & {each.rstrip("/") or "/" for each in unread}:
+        # The sandbox's `/proc` is its own. Without this the rules of `denials` are mounts in it, one for each process
+        # of the host, and a command fails when one of them ends meanwhile.
+        filesystem["allowRead"] = [*filesystem.get("allowRead", []), *_ALLOWED_IN_SANDBOX]
     if denied:
-        filesystem = dict(configured.get("filesystem") or {})
-        filesystem["denyRead"] = [*filesystem.get("denyRead", []), *denied]
-        sandbox["filesystem"] = filesystem
-    return sandbox
+        filesystem["denyRead"] = [*unread, *denied]
+    return {**sandbox, "filesystem": filesystem} if filesystem else sandbox
 
 
 def _agent(agent: ClaudeAgent) -> AgentDefinition:
