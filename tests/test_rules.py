@@ -99,6 +99,7 @@ CODES = {
     "unknown-mcp-server": "A2C525",
     "no-workspace": "A2C526",
     "never-asked": "A2C527",
+    "published-elsewhere": "A2C528",
     "port-clash": "A2C601",
     "cannot-render": "A2C701",
     "open-image": "A2C702",

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
-from a2a_claude.config import permission_checks
+from a2a_claude.config import permission_checks, published
 from a2a_claude.config.diagnostics import Diagnostic, error, note, warning
 from a2a_claude.config.node import Node, dotted
 from a2a_claude.config.view import View
@@ -276,6 +276,7 @@ _RULES: tuple[Callable[[View], Found], ...] = (
     _plugins,
     _model,
     _exposure,
+    published.check,
     _auth,
     _signing,
     _events,

@@ -89,6 +89,7 @@ RULES = {
         (525, "unknown-mcp-server", "A sub-agent with an unknown MCP server"),
         (526, "no-workspace", "An agent without a workspace"),
         (527, "never-asked", "An approval that is never asked for"),
+        (528, "published-elsewhere", "A published port that the card does not name"),
         # Fleet and output
         (601, "port-clash", "Two agents on one port"),
         (701, "cannot-render", "A value that an output format cannot express"),
