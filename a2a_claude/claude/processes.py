@@ -224,7 +224,7 @@ def _kept_open(path: Path, claude: Claude) -> str | None:
     if landlock.abi() < _LANDLOCK_ABI:
         return "this kernel, or this container, has no Landlock (Linux 5.19)"
     if is_sandboxed(claude):
-        return "only what runs outside of claude.sandbox, such as a hook or an MCP server, can"
+        return "with claude.sandbox on, only what runs outside of it, such as a hook or an MCP server, can"
     if any(path.is_relative_to(each) for each in folders):
         return "it is in the workspace"
     if any(each.stat().st_mode & stat.S_ISVTX for each in path.parents):
