@@ -37,7 +37,7 @@ from a2a_claude.store import EventRecord, Store, StoreError
 from a2a_claude.store.codec import STATE_NAMES
 
 if TYPE_CHECKING:
-    from a2a_claude.claude.content import Fetch
+    from a2a_claude.claude.content import Files
     from a2a_claude.claude.context import ContextBuilder
     from a2a_claude.observe.events import Transport
     from a2a_claude.subagents.service import SubAgents
@@ -214,7 +214,7 @@ class Runtime:
                 inherited=environ,
                 secrets=[value for name in agent.secrets if (value := self._variables.get(name))],
                 hidden=secret_paths(environ, agent.secrets),
-                fetch=self._fetch(stack),
+                remote_files=self._remote_files(stack),
                 spent=lambda usage: spent(usage.tokens, usage.cost),
                 known=lambda task_id: store.task(task_id) is not None,
                 delegates=delegates,
@@ -272,7 +272,7 @@ class Runtime:
         read("a2a_claude_events_waiting", "Sideband events to be sent.", lambda: delivery.stats.waiting)
         return delivery
 
-    def _fetch(self, stack: contextlib.AsyncExitStack) -> Fetch | None:
+    def _remote_files(self, stack: contextlib.AsyncExitStack) -> Files | None:
         """What gets files by URL, where the config allows them."""
         server = self._agent.config.server
         if not server.limits.fetch_file_urls:
@@ -283,14 +283,21 @@ class Runtime:
         fetcher = FileFetcher(Guard(server.file_urls))
         stack.push_async_callback(fetcher.close)
 
-        async def fetch(url: str, most: int) -> Fetched:
-            try:
-                found = await fetcher.get(url, most)
-            except FetchError as error:
-                raise FileUnavailable(str(error)) from None
-            return Fetched(found.content, found.media_type)
+        class Fetching:
+            def check(self, url: str) -> None:
+                try:
+                    fetcher.check(url)
+                except FetchError as error:
+                    raise FileUnavailable(str(error)) from None
 
-        return fetch
+            async def get(self, url: str, most: int) -> Fetched:
+                try:
+                    found = await fetcher.get(url, most)
+                except FetchError as error:
+                    raise FileUnavailable(str(error)) from None
+                return Fetched(found.content, found.media_type)
+
+        return Fetching()
 
     async def _push(self, handler: Lifecycle, store: Store, guard: Guard, stack: contextlib.AsyncExitStack) -> None:
         from a2a_claude.a2a.push import PushSender  # with an HTTP client, which most agents do without

@@ -17,7 +17,7 @@ from claude_agent_sdk import (
 
 from a2a_claude.a2a.lifecycle import Lifecycle
 from a2a_claude.claude.client import Client, Stderr
-from a2a_claude.claude.content import Fetch
+from a2a_claude.claude.content import Files
 from a2a_claude.claude.executor import ClaudeExecutor
 from a2a_claude.claude.session import Ask, Calls, ClaudeStartFailed, FellBack, LiveSession, Received
 from a2a_claude.claude.usage import Usage
@@ -122,7 +122,7 @@ async def room(
     config: Mapping[str, Any] | None = None,
     workspace: Path | None = None,
     secrets: tuple[str, ...] = (),
-    fetch: Fetch | None = None,
+    remote_files: Files | None = None,
     notes: Path | None = None,
     known: Callable[[str], bool] = lambda _: True,
     **how: Any,
@@ -137,7 +137,7 @@ async def room(
         make_agent(document).config,
         sessions,
         Redactor(secrets),
-        fetch=fetch,
+        remote_files=remote_files,
         spent=spent.append,
         notes=notes,
         known=known,

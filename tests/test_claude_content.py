@@ -24,7 +24,7 @@ PNG = b"\x89PNG\r\n"
 
 
 def blocks(workspace: Path, *parts: Part, **how: Any) -> list[dict[str, Any]]:
-    prompts = Prompts(TaskFolders(workspace), limits(**how.pop("limits", {})), how.pop("fetch", None))
+    prompts = Prompts(TaskFolders(workspace), limits(**how.pop("limits", {})), how.pop("files", None))
     message = Message(message_id="m", parts=parts)
     prompts.check(message)
     return asyncio.run(prompts.blocks(message, "task-1"))
@@ -96,36 +96,44 @@ def test_a_link_in_the_workspace_is_not_followed(tmp_path: Path) -> None:
     assert list(elsewhere.iterdir()) == []
 
 
-async def fetch(url: str, most: int) -> Fetched:
-    return Fetched(b"a,b" if "small" in url else b"x" * (most + 1), "text/csv")
+class Remote:
+    def check(self, url: str) -> None:
+        if "never" in url:
+            raise FileUnavailable("its URL leads nowhere")
+
+    async def get(self, url: str, most: int) -> Fetched:
+        return Fetched(b"a,b" if "small" in url else b"x" * (most + 1), "text/csv")
 
 
 def test_a_file_by_url_is_fetched_where_the_config_allows_it(tmp_path: Path) -> None:
     allowed = {"fetch_file_urls": True}
     part = Part(url="https://example.org/small.csv?x#y")
-    [found] = blocks(tmp_path, part, fetch=fetch, limits=allowed)
+    [found] = blocks(tmp_path, part, files=Remote(), limits=allowed)
     assert found["text"] == '<file name="small.csv">\na,b\n</file>'
     with pytest.raises(FileUnavailable, match="File 1 has more than"):
-        blocks(tmp_path, Part(url="https://example.org/large"), fetch=fetch, limits=allowed)
+        blocks(tmp_path, Part(url="https://example.org/large"), files=Remote(), limits=allowed)
+    with pytest.raises(InvalidParamsError, match=r"parts\[0\]: the file is not available: its URL leads nowhere"):
+        blocks(tmp_path, Part(url="https://example.org/never"), files=Remote(), limits=allowed)
 
 
 def test_files_by_url_bring_no_more_than_a_message_could_bring_itself(tmp_path: Path) -> None:
     asked: list[int] = []
 
-    async def fetch(_url: str, most: int) -> Fetched:
-        asked.append(most)
-        if most < 60:
-            raise FileUnavailable(f"it has more than {most} bytes")
-        return Fetched(b"x" * 60, "text/plain")
+    class Sixty(Remote):
+        async def get(self, url: str, most: int) -> Fetched:
+            asked.append(most)
+            if most < 60:
+                raise FileUnavailable(f"it has more than {most} bytes")
+            return Fetched(b"x" * 60, "text/plain")
 
     bounds = {"fetch_file_urls": True, "max_file_bytes": 80, "max_body_bytes": 100}
     part = Part(url="https://example.org/a")
     with pytest.raises(FileUnavailable, match="File 2 is not available: it has more than 40 bytes"):
-        blocks(tmp_path, part, part, fetch=fetch, limits=bounds)
+        blocks(tmp_path, part, part, files=Sixty(), limits=bounds)
     assert asked == [80, 40]
 
 
-@pytest.mark.parametrize("how", [{}, {"fetch": fetch}, {"limits": {"fetch_file_urls": True}}])
+@pytest.mark.parametrize("how", [{}, {"files": Remote()}, {"limits": {"fetch_file_urls": True}}])
 def test_a_file_by_url_is_refused_elsewhere(tmp_path: Path, how: dict[str, Any]) -> None:
     with pytest.raises(ContentTypeNotSupportedError):
         blocks(tmp_path, Part(text="see"), Part(url="https://example.org/"), **how)

@@ -35,12 +35,17 @@ def claude(folder: Path, **config: Any) -> Iterator[tuple[Served, FakeAPI]]:
         api.shutdown()
 
 
-def send(served: Served, text: str, *parts: dict[str, Any], **configuration: Any) -> dict[str, Any]:
+def asked(served: Served, text: str, *parts: dict[str, Any], **configuration: Any) -> dict[str, Any]:
+    """The answer to a SendMessage, whatever it is."""
     message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": text}, *parts]}
     params = {"message": message, "configuration": configuration}
     body = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": params}
-    answer = httpx.post(f"{served.url}/a2a/jsonrpc", json=body, headers=V1, timeout=PATIENCE).json()
-    task: dict[str, Any] = answer["result"]["task"]
+    answer: dict[str, Any] = httpx.post(f"{served.url}/a2a/jsonrpc", json=body, headers=V1, timeout=PATIENCE).json()
+    return answer
+
+
+def send(served: Served, text: str, *parts: dict[str, Any], **configuration: Any) -> dict[str, Any]:
+    task: dict[str, Any] = asked(served, text, *parts, **configuration)["result"]["task"]
     return task
 
 
@@ -54,6 +59,17 @@ def test_claude_answers_and_is_counted(tmp_path: Path) -> None:
         assert 'a2a_claude_tokens_total{type="output"} 40' in counted
         assert any("claude-code" in line for line in served.raw)
         assert KEY not in "".join(served.raw)
+
+
+# Refused before there is a task: no answer of a name server could make a file of it.
+NEVER = {
+    "file:///etc/passwd": "must be an http or https URL",
+    "http://169.254.169.254/latest": "public addresses only",
+    "http://[::ffff:10.0.0.1]/": "public addresses only",
+    "http://a@example.org/": "user information",
+    "http://2130706433/": "four decimal numbers",
+    f"http://example.org/{'x' * 2048}": "2048 characters at most",
+}
 
 
 class Files(BaseHTTPRequestHandler):
@@ -99,6 +115,16 @@ def test_files_come_by_url_and_go_with_the_answer(tmp_path: Path) -> None:
         assert refused["status"]["message"]["parts"] == [
             {"text": "File 2 is not available: its URL must be on a host with public addresses only."}
         ]
+        for url, why in NEVER.items():
+            error = asked(served, script, {"url": url})["error"]
+            assert (error["code"], why in error["message"]) == (-32602, True), error
+        v03 = {"messageId": "m", "role": "user", "parts": [{"kind": "file", "file": {"uri": "file:///etc/passwd"}}]}
+        body = {"jsonrpc": "2.0", "id": 1, "method": "message/send", "params": {"message": v03}}
+        assert httpx.post(f"{served.url}/a2a/jsonrpc", json=body).json()["error"]["code"] == -32602
+        rest = {"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"url": "http://10.0.0.1/"}]}}
+        assert httpx.post(f"{served.url}/a2a/rest/message:send", json=rest, headers=V1).status_code == 400
+        tasks = httpx.get(f"{served.url}/a2a/rest/tasks", headers=V1).json()["tasks"]
+        assert {each["id"] for each in tasks} == {task["id"], refused["id"]}
         assert [each.name for each in (tmp_path / "workspace" / ".a2a").iterdir() if each.is_dir()] == [task["id"]]
     files.shutdown()
 

@@ -533,12 +533,16 @@ async def test_a_held_task_ends_when_its_work_is_over_and_claude_says_no_more() 
 
 @asynchronous
 async def test_a_file_that_does_not_come_does_not_outlast_the_prompt_timeout() -> None:
-    async def fetch(url: str, most: int) -> Fetched:
-        await asyncio.Event().wait()
-        raise AssertionError
+    class Silent:
+        def check(self, url: str) -> None:
+            pass
+
+        async def get(self, url: str, most: int) -> Fetched:
+            await asyncio.Event().wait()
+            raise AssertionError
 
     config = {"server": {"limits": {"fetchFileUrls": True}}, "timeouts": {"prompt": 50}}
-    async with room(config=config, fetch=fetch) as served:
+    async with room(config=config, remote_files=Silent()) as served:
         asked = request("see")
         asked.message.parts.append(Part(url="https://example.org/a.txt"))
         caller = Caller(served.lifecycle)

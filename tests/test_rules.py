@@ -265,6 +265,13 @@ KEYWORDS: list[tuple[str, str, str, str, tuple[str, ...]]] = [
         ("claude.outputFormat.type", "json_schema"),
     ),
     ("pattern", "deploy:\n  docker:\n    baseImage: Python\n", "bad-format", "3:16", ("deploy.docker.baseImage",)),
+    (
+        "maxLength",
+        f"deploy:\n  kubernetes: {{storageClass: {'a' * 254}}}\n",
+        "bad-format",
+        "2:30",
+        ("deploy.kubernetes.storageClass", "253 characters"),
+    ),
     ("minLength", 'agentCard:\n  name: ""\n', "bad-format", "2:9", ("agentCard.name", "empty")),
     (
         "minItems",

@@ -51,6 +51,13 @@ class FileFetcher:
         self._guard, self._tls, self._seconds = guard, tls, seconds
         self._http: GuardedClient | None = None
 
+    def check(self, url: str) -> None:
+        """FetchError for a URL that will never be asked for, whatever its host's addresses are."""
+        try:
+            self._guard.target(url)
+        except ForbiddenUrl as error:
+            raise FetchError(f"its URL {error}") from None
+
     async def get(self, url: str, most: int) -> File:
         """The file at `url`, of at most `most` bytes.
 

@@ -203,6 +203,8 @@ class Guard:
         target = parse(url)
         if target.scheme == "http" and not self._allow_http:
             raise ForbiddenUrl("must be an https URL: this agent sends no requests without TLS")
+        if _is_address(target.host):
+            self._judge(target.host, [target.host])
         return target
 
     async def addresses(self, host: str, port: int) -> list[str]:
@@ -210,12 +212,18 @@ class Guard:
 
         One answer for "no such name" and "a private address": otherwise callers could map the network by asking.
         """
-        refusal = ForbiddenUrl("must be on a host with public addresses only")
         try:
             async with asyncio.timeout(RESOLVE_SECONDS):
                 texts = [host] if _is_address(host) else list(await self._resolve(host, port))
+        except (OSError, UnicodeError):
+            texts = []
+        return self._judge(host, texts)
+
+    def _judge(self, host: str, texts: Iterable[str]) -> list[str]:
+        refusal = ForbiddenUrl("must be on a host with public addresses only")
+        try:
             found = [ipaddress.ip_address(each) for each in texts]
-        except (OSError, UnicodeError, ValueError):
+        except ValueError:
             raise refusal from None
         allowed = host in self._allowed
         if not found or not all(is_public(each) or (allowed and _is_private(each)) for each in found):

@@ -11,9 +11,9 @@ import asyncio
 import json
 import re
 from base64 import b64encode
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from a2a.types.a2a_pb2 import Message, Part
 from a2a.utils.errors import ContentTypeNotSupportedError, InvalidParamsError
@@ -40,12 +40,20 @@ class Fetched:
     media_type: str = ""
 
 
-Fetch = Callable[[str, int], Awaitable[Fetched]]
-"""Gives the file at a URL of at most so many bytes; FileUnavailable, with why, when there is none to be had."""
-
-
 class FileUnavailable(Exception):
     """A file of the message cannot be had; the message says why in words for the caller."""
+
+
+class Files(Protocol):
+    """Where files by URL come from."""
+
+    def check(self, url: str) -> None:
+        """FileUnavailable, with why, when there can never be a file at a URL."""
+        ...
+
+    async def get(self, url: str, most: int) -> Fetched:
+        """The file at a URL, of at most so many bytes; FileUnavailable, with why, when there is none to be had."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +92,11 @@ def outputs(accepted: Iterable[str], *, structured: bool, files: Sequence[str] =
     return Outputs(text, data, modes)
 
 
-def check(message: Message, limits: Limits, *, fetches: bool) -> None:
+def check(message: Message, limits: Limits, files: Files | None) -> None:
     """Refuses what cannot become a prompt, before anything is promised.
 
     Raises:
-        InvalidParamsError: there is nothing in it, or a file is too large.
+        InvalidParamsError: there is nothing in it, a file is too large, or its URL is one that is never asked for.
         ContentTypeNotSupportedError: a file by URL, and they are not fetched.
     """
     if not any(_is_something(part) for part in message.parts):
@@ -97,10 +105,15 @@ def check(message: Message, limits: Limits, *, fetches: bool) -> None:
         match part.WhichOneof("content"):
             case None:
                 raise InvalidParamsError(f"message.parts[{number}]: the part has no content")
-            case "url" if not (fetches and limits.fetch_file_urls):
-                raise ContentTypeNotSupportedError(
-                    f"message.parts[{number}]: this agent fetches no files by URL, send the bytes instead"
-                )
+            case "url":
+                if files is None or not limits.fetch_file_urls:
+                    raise ContentTypeNotSupportedError(
+                        f"message.parts[{number}]: this agent fetches no files by URL, send the bytes instead"
+                    )
+                try:
+                    files.check(part.url)
+                except FileUnavailable as error:
+                    raise InvalidParamsError(f"message.parts[{number}]: the file is not available: {error}") from error
             case "raw" if len(part.raw) > limits.max_file_bytes:
                 raise InvalidParamsError(
                     f"message.parts[{number}]: the file has {len(part.raw)} bytes, {limits.max_file_bytes} are taken"
@@ -112,14 +125,14 @@ def _is_something(part: Part) -> bool:
 
 
 class Prompts:
-    """Makes prompts. `folders` take files; `fetch` gets those by URL."""
+    """Makes prompts. `folders` take files; those by URL come from `files`."""
 
-    def __init__(self, folders: TaskFolders, limits: Limits, fetch: Fetch | None = None) -> None:
-        self._folders, self._limits, self._fetch = folders, limits, fetch
+    def __init__(self, folders: TaskFolders, limits: Limits, files: Files | None = None) -> None:
+        self._folders, self._limits, self._files = folders, limits, files
 
     def check(self, message: Message) -> None:
         """See `check`."""
-        check(message, self._limits, fetches=self._fetch is not None)
+        check(message, self._limits, self._files)
 
     async def blocks(self, message: Message, task_id: str) -> list[Block]:
         """The prompt of a checked message: blocks of the Messages API. Parts of text are joined by newlines.
@@ -161,10 +174,10 @@ class Prompts:
 
     async def _fetched(self, part: Part, number: int, room: int) -> tuple[Part, int]:
         """The part with the bytes from its URL in it, and how many they are."""
-        assert self._fetch is not None  # noqa: S101 (`check` has refused the message)
+        assert self._files is not None  # noqa: S101 (`check` has refused the message)
         most = min(room, self._limits.max_file_bytes)
         try:
-            found = await self._fetch(part.url, most)
+            found = await self._files.get(part.url, most)
         except FileUnavailable as error:
             raise FileUnavailable(f"File {number} is not available: {error}.") from error
         if len(found.content) > most:

@@ -18,7 +18,7 @@ from a2a.utils.errors import InvalidParamsError
 
 from a2a_claude.claude import approval_answers, output_files, translate
 from a2a_claude.claude.approvals import Approvals
-from a2a_claude.claude.content import Block, Fetch, FileUnavailable, Outputs, Prompts, outputs
+from a2a_claude.claude.content import Block, Files, FileUnavailable, Outputs, Prompts, outputs
 from a2a_claude.claude.delegates import Delegates, Delegation
 from a2a_claude.claude.events import Events, TurnEvents
 from a2a_claude.claude.output_files import OutputFiles
@@ -63,20 +63,20 @@ class ClaudeExecutor(AgentExecutor):
         sessions: Sessions,
         redactor: Redactor,
         *,
-        fetch: Fetch | None = None,
+        remote_files: Files | None = None,
         spent: Spent | None = None,
         notes: Path | None = None,
         known: Callable[[str], bool] = lambda _: True,
         delegates: Delegates | None = None,
         events: Events | None = None,
     ) -> None:
-        """`fetch` gets files by URL, where the config allows them; `spent` is told what each turn used. In `notes` it
-        is kept which tasks have folders in the workspace; they lose them when the task is not `known` any more.
+        """`remote_files` are those by URL, where the config allows them; `spent` is told what each turn used. `notes`
+        keep which tasks have folders in the workspace; they lose them when the task is not `known` any more.
         `delegates` are the agents that Claude may call, `events` what is told on the side; by default, in the streams.
         """
         self._config, self._sessions, self._redactor, self._spent = config, sessions, redactor, spent
         self._folders = TaskFolders(Path(config.claude.working_directory), notes)
-        self._prompts = Prompts(self._folders, config.server.limits, fetch)
+        self._prompts = Prompts(self._folders, config.server.limits, remote_files)
         self._known, self._swept = known, -SWEEP_SECONDS
         self._running: dict[str, _Running] = {}
         self._delegates = delegates

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from a2a_claude.claude.content import Fetch
+from a2a_claude.claude.content import Files
 from a2a_claude.claude.context import ContextBuilder
 from a2a_claude.claude.delegates import Delegates
 from a2a_claude.claude.environment import Find
@@ -58,7 +58,7 @@ async def open_service(
     inherited: Mapping[str, str],
     secrets: Iterable[str] = (),
     hidden: Iterable[Path] = (),
-    fetch: Fetch | None = None,
+    remote_files: Files | None = None,
     spent: Spent | None = None,
     known: Callable[[str], bool] = lambda _: True,
     delegates: Delegates | None = None,
@@ -88,7 +88,7 @@ async def open_service(
         config,
         pool,
         redactor,
-        fetch=fetch,
+        remote_files=remote_files,
         spent=spent,
         notes=notes,
         known=known,

@@ -275,6 +275,9 @@ def _bad_format(violation: Any, place: _Place) -> Diagnostic:
     match violation.validator:
         case "minLength" | "minItems":
             return error("bad-format", f"{place.name} is empty", place.node.span, hint)
+        case "maxLength":
+            wanted = f"may have {violation.validator_value} characters at most, not {len(violation.instance)}"
+            return error("bad-format", f"{place.name} {wanted}", place.node.span, hint)
         case "uniqueItems":
             return error("bad-format", f"{place.name} names something twice", place.node.span, "remove one of them")
         case "pattern":
