@@ -156,7 +156,7 @@ async def test_the_servers_state_and_credentials_are_hidden(outside_tmp: Path, c
 KEPT_OPEN: list[tuple[str, dict[str, Any], str]] = [
     ("what the workspace is in", {"workingDirectory": "{hidden}"}, ""),
     ("what is in the workspace", {"workingDirectory": "{folder}"}, "in the workspace"),
-    ("anything under Claude Code's own sandbox", {"sandbox": {"enabled": True}}, "that sandbox alone"),
+    ("anything under Claude Code's own sandbox", {"sandbox": {"enabled": True}}, "only what runs outside of it"),
 ]
 
 
