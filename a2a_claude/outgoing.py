@@ -14,33 +14,42 @@ import httpx
 
 # A chunk costs as much as so many bytes, however small it is: no event of A2A is shorter.
 _LEAST_CHUNK: Final = 128
+# https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream
+_EVENT_ENDS: Final = (b"\n\n", b"\r\r", b"\r\n\r\n")
 
 
 class TooLarge(httpx.RequestError):
     """A response beyond the bound, or one whose size cannot be told before it is unpacked."""
 
 
-def bound(response: httpx.Response, most: int) -> None:
-    """Has the reading of a response fail with `TooLarge` after `most` bytes.
+def bound(response: httpx.Response, most: int, *, each_event: bool = False) -> None:
+    """Has the reading of a response fail with `TooLarge` after `most` bytes; with `each_event`, those of one event
+    where it is a stream of events.
 
     Ask for it with `Accept-Encoding: identity`: a few KiB can unpack to GiB, so what is compressed is refused.
     """
     if response.headers.get("content-encoding", "identity").lower() != "identity":
         raise TooLarge("it sent a compressed answer, which was not asked for")
-    response.stream = _Bounded(cast(httpx.AsyncByteStream, response.stream), most)
+    each_event = each_event and response.headers.get("content-type", "").lower().startswith("text/event-stream")
+    response.stream = _Bounded(cast(httpx.AsyncByteStream, response.stream), most, each_event)
 
 
 class _Bounded(httpx.AsyncByteStream):
-    def __init__(self, stream: httpx.AsyncByteStream, most: int) -> None:
+    def __init__(self, stream: httpx.AsyncByteStream, most: int, each_event: bool) -> None:
         self._stream: Any = stream
-        self._most = most
+        self._most, self._each_event = most, each_event
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        size = 0
+        size, end = 0, b""
         async for chunk in self._stream:
             size += max(len(chunk), _LEAST_CHUNK)
             if size > self._most:
-                raise TooLarge(f"it sent more than {self._most >> 20} MiB")
+                raise TooLarge(f"it sent more than {self._most >> 20} MiB{' in one event' if self._each_event else ''}")
+            if self._each_event:
+                end += chunk
+                if any(mark in end for mark in _EVENT_ENDS):
+                    size = 0
+                end = end[-3:]
             yield chunk
 
     async def aclose(self) -> None:

@@ -101,7 +101,7 @@ class FakeAPI(ThreadingHTTPServer):
         return [each for each in self.log if re.match(r"/v1/messages(\?|$)", each["path"])]
 
     def start(self) -> FakeAPI:
-        threading.Thread(target=self.serve_forever, daemon=True).start()
+        threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()
         return self
 
     def handle_error(self, request: Any, client_address: Any) -> None:

@@ -85,7 +85,7 @@ class API(ThreadingHTTPServer):
         self.objects: dict[str, dict[str, Any]] = {}
         self.documents = discovery()
         self.url = f"http://127.0.0.1:{self.server_port}"
-        Thread(target=self.serve_forever, daemon=True).start()
+        Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()
 
     def __exit__(self, *_: object) -> None:
         self.shutdown()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import threading
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from a2a_claude.a2a import client
 from a2a_claude.cli import main
 from a2a_claude.commands import approving, progress
 
@@ -20,6 +22,7 @@ class Agent(BaseHTTPRequestHandler):
     """An agent that answers each message with `events`, as the results of a stream."""
 
     events: tuple[bytes, ...] = ()
+    endless: dict[str, str] | None = None
     advertised = ""
 
     server: HTTPServer
@@ -43,7 +46,20 @@ class Agent(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers["Content-Length"]))
+        if self.endless is not None:
+            self._never_end(self.endless)
+            return
         self._answer("text/event-stream", b"".join(b"data: %s\n\n" % each for each in self.events))
+
+    def _never_end(self, headers: dict[str, str]) -> None:
+        self.send_response(200)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+        with contextlib.suppress(ConnectionError):
+            self.wfile.write(b"data: ")
+            while True:
+                self.wfile.write(b" " * (1 << 16))
 
     def _answer(self, media_type: str, body: bytes) -> None:
         self.send_response(200)
@@ -55,9 +71,9 @@ class Agent(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def agent() -> Iterator[str]:
-    Agent.events, Agent.advertised = (), ""
+    Agent.events, Agent.advertised, Agent.endless = (), "", None
     with HTTPServer(("127.0.0.1", 0), Agent) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         yield f"http://127.0.0.1:{server.server_address[1]}"
         server.shutdown()
 
@@ -73,6 +89,7 @@ def told(result: Result) -> str:
 
 
 STATUS = '{"jsonrpc":"2.0","id":1,"result":{"statusUpdate":{"taskId":"t","contextId":"c","status":{"state":%s%s}}}}'
+ENDED = (STATUS % ('"TASK_STATE_COMPLETED"', "")).encode()
 ARTIFACT = (
     '{"jsonrpc":"2.0","id":1,"result":{"artifactUpdate":{"taskId":"t","contextId":"c","artifact":{"artifactId":"a",'
     '"extensions":["urn:x-a2a:trace:v1"],"metadata":{"eventType":"decision"},"parts":[{"data":%s}]}}}}'
@@ -178,3 +195,27 @@ def test_the_words_of_a_model_cannot_pass_for_the_prompt(
 )
 def test_events_that_are_none_are_a_line_at_most(event: str, data: dict[str, Any], line: str) -> None:
     assert progress.line(event, data) == line
+
+
+ENDLESS = {
+    "an event": ({"Content-Type": "text/event-stream"}, "it sent more than 1 MiB in one event"),
+    "one answer": ({"Content-Type": "application/json"}, "it sent more than 1 MiB"),
+    "packed": ({"Content-Type": "text/event-stream", "Content-Encoding": "gzip"}, "it sent a compressed answer"),
+}
+
+
+@pytest.mark.parametrize(("headers", "why"), ENDLESS.values(), ids=ENDLESS)
+def test_an_answer_without_end_ends_the_call(
+    agent: str, headers: dict[str, str], why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "MAX_ANSWER", 1 << 20)
+    Agent.endless = headers
+    result = call(agent)
+    assert (result.exit_code, why in told(result)) == (1, True), result.output
+
+
+def test_a_stream_may_be_longer_than_one_event_may(agent: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "MAX_ANSWER", 1 << 16)
+    Agent.events = (*((STATUS % ('"TASK_STATE_WORKING"', "")).encode() for _ in range(2000)), ENDED)
+    result = call(agent, "--json")
+    assert (result.exit_code, told(result).count("TASK_STATE_WORKING")) == (0, 2000)

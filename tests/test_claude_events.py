@@ -99,7 +99,7 @@ class Receiver(BaseHTTPRequestHandler):
 def receiver(refused: int = 0) -> Iterator[tuple[str, type[Receiver]]]:
     kind = type("Once", (Receiver,), {"taken": [], "refused": refused})
     server = ThreadingHTTPServer(("127.0.0.1", 0), kind)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     try:
         yield f"http://127.0.0.1:{server.server_address[1]}/in", kind
     finally:

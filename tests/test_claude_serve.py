@@ -92,7 +92,7 @@ class Files(BaseHTTPRequestHandler):
 
 def test_files_come_by_url_and_go_with_the_answer(tmp_path: Path) -> None:
     files = ThreadingHTTPServer(("127.0.0.1", 0), Files)
-    threading.Thread(target=files.serve_forever, daemon=True).start()
+    threading.Thread(target=files.serve_forever, args=(0.01,), daemon=True).start()
     host = f"http://127.0.0.1:{files.server_address[1]}"
     server = {
         "limits": {"fetchFileUrls": True},

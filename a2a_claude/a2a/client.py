@@ -30,9 +30,11 @@ from a2a.utils.errors import A2AError
 from google.protobuf.json_format import MessageToDict, ParseDict, SerializeToJsonError
 from google.protobuf.struct_pb2 import Value
 
-from a2a_claude.outgoing import is_loopback, origin, reachable
+from a2a_claude.outgoing import TooLarge, bound, is_loopback, origin, reachable
 
 CONNECT_SECONDS: Final = 10.0
+MAX_ANSWER: Final = 64 << 20
+"""Bytes of one answer, or of one event of a stream, which may go on for as long as it likes."""
 _BINDINGS: Final = ["JSONRPC", "HTTP+JSON"]
 _CARD: Final = "/.well-known/agent-card.json"
 _TOKEN: Final = re.compile(r"[!-~]+")  # RFC 9110 section 5.5
@@ -189,14 +191,20 @@ def _http(url: str, token: str | None, extensions: Iterable[str] = ()) -> httpx.
             raise CallError(f"the card sends callers to {found}, and the token is for {origin(own)}: call that itself")
         request.headers["Authorization"] = f"Bearer {token}"
 
+    async def bounded(response: httpx.Response) -> None:
+        bound(response, MAX_ANSWER, each_event=True)
+
     # An agent may think for as long as it likes; its server says when it is gone.
     timeout = httpx.Timeout(CONNECT_SECONDS, read=None)
-    headers = {"A2A-Version": "1.0"}
+    headers = {"A2A-Version": "1.0", "Accept-Encoding": "identity"}
     if asked := ", ".join(extensions):
         headers |= {"A2A-Extensions": asked, "X-A2A-Extensions": asked}  # v1.0 and v0.3
     # Its own host is never reached through a proxy.
     return httpx.AsyncClient(
-        timeout=timeout, headers=headers, event_hooks={"request": [authorize]}, trust_env=not is_loopback(own.host)
+        timeout=timeout,
+        headers=headers,
+        event_hooks={"request": [authorize], "response": [bounded]},
+        trust_env=not is_loopback(own.host),
     )
 
 
@@ -208,6 +216,8 @@ def _told() -> Any:
         raise CallError(str(error)) from error
     except A2AError as error:
         raise CallError(error.message) from error
+    except TooLarge as error:
+        raise CallError(f"what the agent says cannot be taken: {error}") from error
     except httpx.HTTPStatusError as error:
         raise CallError(f"{error.request.url} answered {error.response.status_code}") from error
     except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:

@@ -69,7 +69,7 @@ def index(wheelhouse: Path) -> Iterator[str]:
     """The URL of a package index on loopback."""
     handler = partial(QuietHandler, directory=str(wheelhouse / "simple"))
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
+        Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}/"
         server.shutdown()
 
