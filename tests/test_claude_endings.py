@@ -31,8 +31,11 @@ async def cancel(caller: Caller, task_id: str) -> None:
 
 
 async def kill(*_: Any) -> None:
-    [cli] = [each for each in psutil.Process(os.getpid()).children(recursive=True) if each.name() == "claude"]
-    cli.kill()
+    # The next context's process may be there already.
+    processes = [each for each in psutil.Process(os.getpid()).children(recursive=True) if each.name() == "claude"]
+    assert processes
+    for each in processes:
+        each.kill()
 
 
 async def leave(*_: Any) -> None:

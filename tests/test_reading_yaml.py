@@ -187,6 +187,7 @@ HOSTILE: list[tuple[str, str]] = [
     ("dashes before a colon", "a: b\n  " + "- " * (MIB // 2 - 99) + "x:y: z"),
     ("a long date", "x-a: 2001-01-01 " + "1" * (MIB - 99) + "\n\n  x"),
     ("a long number", "server: {port: " + "1" * (MIB - 99) + "}"),
+    ("a long port to publish", "deploy: {compose: {publish: '" + "1" * (MIB - 99) + "'}}"),
     ("a long fraction", "server: {port: 0." + "1" * (MIB - 99) + "}"),
     ("many keys", "".join(f"k{n}: 1\n" for n in range(90_000))),
     ("many duplicates", "a: 1\n" * 100_000),

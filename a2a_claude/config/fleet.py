@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from a2a_claude.config.diagnostics import Diagnostic, Span, error
 from a2a_claude.config.node import Entry
+from a2a_claude.config.published import socket
 
 if TYPE_CHECKING:
     from a2a_claude.config.loader import Loaded
@@ -41,10 +42,9 @@ def _published(loaded: list[Loaded], target: str) -> Iterator[Diagnostic]:
         entry = written if isinstance(written, Entry) and isinstance(written.node.value, str) else None
         server = each.document.get("server")
         own = f"127.0.0.1:{server.get('port')}" if isinstance(server, dict) else ""
-        address, _, text = (str(entry.node.value) if entry else own).rpartition(":")
-        if not text.isdecimal():
+        address, port = socket(str(entry.node.value) if entry else own)
+        if port is None:
             continue
-        port = int(text)
         for other_address, other_port, other, other_entry in seen:
             at_once = address == other_address or not {address, other_address}.isdisjoint(_EVERYWHERE)
             if port == other_port and at_once and (place := entry or other_entry):

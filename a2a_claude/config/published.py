@@ -20,8 +20,14 @@ def check(view: View) -> Iterator[Diagnostic]:
     for target in ("compose", "quadlet"):
         place = ("deploy", target, "publish")
         publish = view.get(str, *place)
-        outside = publish.rpartition(":")[2] if publish else ""
-        if outside.isdecimal() and int(outside) != port:
-            message = f"published on port {int(outside)}, but the card sends callers to port {port}"
+        outside = socket(publish)[1] if publish else None
+        if outside not in (None, port):
+            message = f"published on port {outside}, but the card sends callers to port {port}"
             hint = f"set server.publicUrl to the URL that callers use, or publish port {port}"
             yield warning("published-elsewhere", message, view.span(*place), hint)
+
+
+def socket(publish: str) -> tuple[str, int | None]:
+    """The address, which may be empty, and the port of `[ADDRESS:]PORT`; no port where that is none of TCP's."""
+    address, _, port = publish.rpartition(":")
+    return address, int(port) if port.isdecimal() and len(port) <= len("65535") else None

@@ -53,7 +53,10 @@ def volume(folder: Path, content: dict[str, str] | None, mode: int, group: int) 
 
 @pytest.fixture
 def network(engine: Engine) -> Iterator[str]:
-    engine.docker("network", "create", "--subnet", SUBNET, "--gateway", HOST, "a2a-claude-e2e-pod")
+    options = ["--subnet", SUBNET, "--gateway", HOST]
+    # One that an engine left that was killed is used again, not a second one beside it.
+    options.append("--opt=com.docker.network.bridge.name=a2a-claude-e2e")
+    engine.docker("network", "create", *options, "a2a-claude-e2e-pod")
     yield "a2a-claude-e2e-pod"
     engine.run("network", "rm", "a2a-claude-e2e-pod")
 
