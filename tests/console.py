@@ -1,8 +1,10 @@
 """Console blocks of the documentation: what is run, what is shown, and where the two differ.
 
 Lines that begin with `$ ` are commands (with the lines of their here-documents), the lines between them are what is
-printed, a line `...` stands for any lines, and `...` in a line for any text. The word after `console` says where the
-commands can be run: nothing for any machine, else the engine that they need.
+printed, a line `...` stands for any lines, and `...` in a line for any text. Where only `...` is shown, something has
+to be printed. A command has to succeed, unless its page shows how it fails: by what it prints, or by `echo $?` as the
+next command. The word after `console` says where the commands can be run: nothing for any machine, else the engine that
+they need.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ PAGES = sorted(path for path in [ROOT / "README.md", *(ROOT / "docs").glob("*.md
 FENCE = re.compile(r"^```(\S*)[ ]?([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 HERE = re.compile(r"<<-?\s*(['\"]?)(\w+)\1")
 MARK = "----- end of command"
+ENDED = re.compile(rf"{MARK} (\d+)\n")
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,14 @@ class Command:
 
     text: str
     printed: list[str]
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What a command printed, and its exit status."""
+
+    output: str
+    code: int
 
 
 def blocks(text: str, kind: str) -> list[Block]:
@@ -91,35 +102,45 @@ def commands(block: str) -> list[Command]:
 
 
 def script(wanted: list[Command]) -> str:
-    """A script for bash that runs the commands one after the other, and says where the output of each ends."""
-    return "".join(f"{each.text}\n{{ code=$?; printf '%s\\n' '{MARK}'; (exit $code); }}\n" for each in wanted)
+    """A script for bash that runs the commands one after the other, and says where each ends and with what status."""
+    mark = f"{{ code=$?; printf '%s %s\\n' '{MARK}' $code; (exit $code); }}"
+    return "".join(f"{each.text}\n{mark}\n" for each in wanted)
 
 
-def check(wanted: list[Command], shell: Callable[[str], subprocess.CompletedProcess[str]]) -> None:
-    """Runs the commands by `shell`, which takes a script for bash, and compares what they print with what is shown.
+def check(
+    wanted: list[Command], shell: Callable[[str], subprocess.CompletedProcess[str]], *, lenient: bool = False
+) -> None:
+    """Runs the commands by `shell`, which takes a script for bash, and compares what they do with what is shown.
 
-    AssertionError with the commands that print something else, and what that is.
+    With `lenient`, as for engines whose commands print or fail as their version does, `...` alone may be nothing, and
+    only what is printed is compared.
+    AssertionError with the commands that do something else, and what that is.
     """
-    found = differences(wanted, run(wanted, shell))
+    found = differences(wanted, run(wanted, shell), lenient=lenient)
     assert not found, "\n".join(found)
 
 
-def run(wanted: list[Command], shell: Callable[[str], subprocess.CompletedProcess[str]]) -> list[str]:
-    """What each command prints."""
+def run(wanted: list[Command], shell: Callable[[str], subprocess.CompletedProcess[str]]) -> list[Ended]:
+    """What each command prints, and its exit status."""
     printed = shell(script(wanted)).stdout
-    outputs = printed.split(f"{MARK}\n")
-    assert len(outputs) == len(wanted) + 1, printed
-    return outputs[:-1]
+    parts = ENDED.split(printed)
+    assert len(parts) == 2 * len(wanted) + 1, printed
+    return [Ended(output, int(code)) for output, code in zip(parts[:-1:2], parts[1::2], strict=True)]
 
 
-def differences(wanted: list[Command], outputs: list[str]) -> list[str]:
-    return [
-        f"$ {each.text}\n{output}"
-        for each, output in zip(wanted, outputs, strict=True)
-        if not re.fullmatch(
-            _pattern(_without_end(each.printed)), "".join(f"{line}\n" for line in _without_end(output.splitlines()))
-        )
-    ]
+def differences(wanted: list[Command], ended: list[Ended], *, lenient: bool = False) -> list[str]:
+    found = []
+    following = [each.text for each in wanted[1:]] + [""]
+    for each, end, after in zip(wanted, ended, following, strict=True):
+        shown, output = _without_end(each.printed), _without_end(end.output.splitlines())
+        anything = set(shown) <= {"..."}
+        silent = anything and bool(shown) and not output
+        failed = anything and end.code != 0 and not re.match(r"echo \$\?( *#.*)?$", after)
+        if (not lenient and (silent or failed)) or not re.fullmatch(
+            _pattern(shown), "".join(f"{line}\n" for line in output)
+        ):
+            found.append(f"$ {each.text}\n{end.output}" + (f"exit status {end.code}\n" if end.code else ""))
+    return found
 
 
 def _pattern(lines: list[str]) -> str:

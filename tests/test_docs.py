@@ -115,6 +115,23 @@ def test_the_runner_sees_a_wrong_line_and_a_missing_one(checkout: Path) -> None:
     ]
 
 
+def test_the_runner_sees_a_command_that_fails_where_its_page_shows_no_failure(checkout: Path) -> None:
+    page = (
+        "$ false\n$ false\n...\n$ (echo no; exit 3)\n...\n$ true\n...\n"  # these four do what is not shown
+        "$ echo a\n...\n$ echo no; false\nno\n$ (echo no; exit 3)\n...\n$ echo $?\n3\n$ sleep 60 &\n"
+        "$ kill $!; wait $!\n$ echo $?\n143\n$ cat missing\ncat: ...\n$ printf 'no line'\nno line\n$ true\n"
+    )
+    wanted = commands(page)
+    ended = run(wanted, shell_in(checkout))
+    assert differences(wanted, ended) == [
+        "$ false\nexit status 1\n",
+        "$ false\nexit status 1\n",
+        "$ (echo no; exit 3)\nno\nexit status 3\n",
+        "$ true\n",
+    ]
+    assert differences(wanted, ended, lenient=True) == []
+
+
 # --- Configs ----------------------------------------------------------------------------------------------------------
 
 

@@ -40,4 +40,4 @@ def test_the_commands_of_a_page_print_what_it_shows(page: Path, tmp_path: Path) 
     docker.write_text(DOCKER.format(python=sys.executable), "utf-8")
     for each in (program, docker):
         each.chmod(0o755)
-    check(commands_of(page, "nix"), shell_in(flake.project))
+    check(commands_of(page, "nix"), shell_in(flake.project), lenient=True)

@@ -70,4 +70,4 @@ def host(
 
 @pytest.mark.parametrize("page", pages_for("docker"), ids=name)
 def test_the_commands_of_a_page_print_what_it_shows(page: Path, host: Path) -> None:
-    check(commands_of(page, "docker"), shell_in(host))
+    check(commands_of(page, "docker"), shell_in(host), lenient=True)

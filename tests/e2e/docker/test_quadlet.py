@@ -101,7 +101,7 @@ def host(
             return machine.attempt("bash", "--norc", "-c", f"cd /root; exec 2>&1\n{script}", timeout=240)
 
         begun = time.monotonic()
-        check(commands_of(ROOT / "docs" / "containers.md", "podman"), shell)
+        check(commands_of(ROOT / "docs" / "containers.md", "podman"), shell, lenient=True)
         print(f"\nQuadlet: the reviewer as the documentation starts it, after {time.monotonic() - begun:.1f} s")
         machine.run("cp -r /root/deploy/example/quadlet/. /etc/containers/systemd/")
         machine.run("systemctl daemon-reload")
