@@ -19,7 +19,7 @@ from a2a_claude.a2a.lifecycle import Lifecycle
 from a2a_claude.claude.client import Client, Stderr
 from a2a_claude.claude.content import Files
 from a2a_claude.claude.executor import ClaudeExecutor
-from a2a_claude.claude.session import Ask, Calls, ClaudeStartFailed, FellBack, LiveSession, Received
+from a2a_claude.claude.session import Ask, Calls, ClaudeStartFailed, FellBack, LiveSession, Received, Totals
 from a2a_claude.claude.usage import Usage
 from a2a_claude.observe.redaction import Redactor
 from tests.fake_transport import Frame, ScriptedTransport
@@ -33,8 +33,8 @@ class Session:
     ask: Ask | None = None
     calls: Calls | None = None
 
-    def __init__(self, client: Client, fell_back: FellBack | None, cost_before: float | None) -> None:
-        self.client, self.fell_back, self.cost_before = client, fell_back, cost_before
+    def __init__(self, client: Client, fell_back: FellBack | None, before: Totals | None) -> None:
+        self.client, self.fell_back, self.before = client, fell_back, before
         self.stopped: list[str] = []
         self.costs: list[float] = []  # what it is said to have cost, each time somebody asks
 
@@ -64,7 +64,7 @@ class OneSession:
     def __init__(self, turns: tuple[list[Frame], ...], **how: Any) -> None:
         self.transport = ScriptedTransport(turns, deaf=how.pop("deaf", False))
         self.fell_back: FellBack | None = how.pop("fell_back", None)
-        self.cost_before: float | None = how.pop("cost_before", 0.0)
+        self.before: Totals | None = how.pop("before", Totals())
         self.costs: list[float] = how.pop("costs", [])
         self.before_acquire: Callable[[], Any] | None = how.pop("before_acquire", None)
         self.fails: ClaudeStartFailed | None = how.pop("fails", None)
@@ -81,7 +81,7 @@ class OneSession:
             options = ClaudeAgentOptions(verbatim_prompts=True, can_use_tool=self._ask)
             client = Client(options, self.transport, Stderr())
             await client.start()
-            self.session = Session(client, self.fell_back, self.cost_before)
+            self.session = Session(client, self.fell_back, self.before)
             self.session.costs = self.costs
         return self.session
 

@@ -9,7 +9,7 @@ import pytest
 from claude_agent_sdk import ClaudeAgentOptions, ResultMessage
 
 from a2a_claude.claude.client import Client, Stderr
-from a2a_claude.claude.session import ClaudeLost, Received
+from a2a_claude.claude.session import ClaudeLost, Received, Totals
 from tests.fake_transport import Frame, ScriptedTransport, assistant, init, result
 from tests.lifecycle import asynchronous
 
@@ -48,7 +48,7 @@ async def test_a_turn_gets_its_frames_raw_and_typed() -> None:
     prompt = transport.written[-1]
     assert (prompt["uuid"], prompt["message"]["content"], prompt["client_composed"]) == ("u1", BLOCKS, True)
     assert client.session_id == received[0].frame["session_id"]
-    assert (client.turns, client.cost) == (1, 0.5)
+    assert (client.turns, client.totals) == (1, Totals(0.5, 1))
     await client.close()
 
 

@@ -12,7 +12,7 @@ from claude_agent_sdk import CanUseTool, ClaudeAgentOptions, PermissionResultAll
 
 from a2a_claude.claude.capacity import byte_size
 from a2a_claude.claude.client import Client, Stderr
-from a2a_claude.claude.session import ClaudeStartFailed, LiveSession
+from a2a_claude.claude.session import ClaudeStartFailed, LiveSession, Totals
 from a2a_claude.claude.sessions import Pool
 from a2a_claude.config.model import Config
 from a2a_claude.store import Store
@@ -104,7 +104,7 @@ async def test_a_follow_up_starts_no_process() -> None:
     first, second = await used(pool, "c"), await used(pool, "c")
     assert len(starter.started) == 1
     assert (first.session_id, second.session_id) == ("s1", "s1")
-    assert (first.cost_before, second.cost_before) == (0.0, 1.0)
+    assert (first.before, second.before) == (Totals(), Totals(1.0, 1))
     assert first.fell_back is None
 
 
@@ -134,11 +134,11 @@ async def test_a_session_is_resumed_after_an_eviction_and_after_a_restart() -> N
     await used(pool, "a")
     await used(pool, "b")
     again = await used(pool, "a")
-    assert (again.session_id, again.fell_back, again.cost_before) == ("s1", None, 1.0)
+    assert (again.session_id, again.fell_back, again.before) == ("s1", None, Totals(1.0, 1))
     assert starter.resumed == [None, None, "s1"]
     restarted = Pool(Starter(), store)
     later = await restarted.acquire("a", "me", "t")
-    assert later.cost_before is None
+    assert later.before is None
     await turn(later)
     assert later.session_id == "s1"
 
@@ -163,7 +163,7 @@ async def test_a_lost_transcript_falls_back_to_a_new_session_and_says_so() -> No
     session = await used(Pool(starter, store), "c")
     assert session.fell_back is not None
     assert (session.fell_back.lost, session.fell_back.reason) == ("gone", "transcript_lost")
-    assert (session.session_id, session.cost_before) == ("s1", 0.0)
+    assert (session.session_id, session.before) == ("s1", Totals())
     stored = store.session("c", "me")
     assert stored is not None
     assert stored.session_id == "s1"

@@ -11,7 +11,7 @@ from a2a.types.a2a_pb2 import Part
 from a2a.utils.errors import ContentTypeNotSupportedError, InvalidParamsError
 
 from a2a_claude.claude.content import Fetched
-from a2a_claude.claude.session import ClaudeStartFailed, FellBack
+from a2a_claude.claude.session import ClaudeStartFailed, FellBack, Totals
 from a2a_claude.claude.turn import Turn
 from a2a_claude.observe.redaction import Redactor
 from tests.claude_turns import STREAMING, OneSession, background, event, room, streamed, system
@@ -352,11 +352,12 @@ async def test_a_conversation_that_is_lost_is_told() -> None:
 @asynchronous
 async def test_usage_is_on_the_end_and_counted() -> None:
     usage = {"input_tokens": 3, "output_tokens": 5, "cache_read_input_tokens": 7}
-    first = [init(), assistant("a"), result("a", usage=usage, total_cost_usd=0.75, num_turns=2)]
-    async with room(first, cost_before=0.5) as served:
+    first = [init(), assistant("a"), result("a", usage=usage, total_cost_usd=0.75, duration_api_ms=90, num_turns=2)]
+    async with room(first, before=Totals(0.5, 60)) as served:
         found = (await Caller(served.lifecycle).task())["metadata"]["usage"]
         assert (found["inputTokens"], found["outputTokens"], found["cacheReadInputTokens"]) == (3, 5, 7)
         assert (found["costUsd"], found["model"], found["numTurns"]) == (0.25, "claude-fake", 2)
+        assert found["apiDurationMs"] == 30
         assert [each.cost for each in served.spent] == [0.25]
 
 

@@ -6,39 +6,39 @@ from typing import Any
 
 import pytest
 
+from a2a_claude.claude.session import Totals
 from a2a_claude.claude.usage import Usage
 
 
 @pytest.mark.parametrize(
-    ("before", "totals", "cost"),
+    ("before", "told", "used"),
     [
-        (0.0, [0.5], 0.5),
-        (0.25, [0.5], 0.25),
-        (0.25, [0.5, 0.75], 0.5),
-        (None, [0.5], None),
-        (None, [0.5, 0.75], 0.25),
-        (0.5, [0.25], 0.25),
-        (0.0, [None], None),
-        (0.0, [float("nan")], None),
+        (0, [5], 5),
+        (2, [5], 3),
+        (2, [5, 7], 5),
+        (None, [5], None),
+        (None, [5, 7], 2),
+        (5, [3], 3),
+        (0, [None], None),
+        (0, [float("nan")], None),
     ],
 )
-def test_the_cost_of_a_turn_is_the_growth_of_the_sessions_cost(
-    before: float | None, totals: list[float | None], cost: float | None
+def test_a_turn_uses_what_the_totals_of_its_session_grow_by(
+    before: int | None, told: list[float | None], used: int | None
 ) -> None:
-    usage = Usage(before)
-    for each in totals:
-        usage.add({"type": "result", "total_cost_usd": each})
-    assert usage.cost == cost
-    assert usage.metadata(5).get("costUsd") == cost
+    usage = Usage(None if before is None else Totals(before, before))
+    for each in told:
+        usage.add({"type": "result", "total_cost_usd": each, "duration_api_ms": each})
+    found = usage.metadata(5)
+    assert (usage.cost, found.get("costUsd"), found.get("apiDurationMs")) == (used, used, used)
 
 
-def test_tokens_times_and_turns_of_rounds_are_summed() -> None:
+def test_tokens_and_turns_of_rounds_are_summed() -> None:
     usage = Usage()
     for _ in range(2):
         usage.add(
             {
                 "usage": {"input_tokens": 1, "output_tokens": 2, "cache_creation_input_tokens": 3, "service_tier": "x"},
-                "duration_api_ms": 4,
                 "num_turns": 5,
             }
         )
@@ -48,7 +48,6 @@ def test_tokens_times_and_turns_of_rounds_are_summed() -> None:
         "cacheReadInputTokens": 0,
         "cacheCreationInputTokens": 6,
         "durationMs": 7,
-        "apiDurationMs": 8,
         "numTurns": 10,
     }
 

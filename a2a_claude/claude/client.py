@@ -18,7 +18,8 @@ from claude_agent_sdk._errors import MessageParseError
 from claude_agent_sdk._internal.message_parser import parse_message
 
 from a2a_claude.claude.delegate_server import DelegateServer
-from a2a_claude.claude.session import ClaudeLost, ClaudeStartFailed, Frame, Received
+from a2a_claude.claude.session import ClaudeLost, ClaudeStartFailed, Frame, Received, Totals
+from a2a_claude.claude.usage import totals
 
 logger = logging.getLogger(__name__)
 
@@ -64,7 +65,7 @@ class _Turn:
 
 
 class Client:
-    """One process, one session. `turns` counts prompts; `cost` is the last cumulative cost it told.
+    """One process, one session. `turns` counts prompts; `totals` is what it told last of the session's use.
 
     `before_turn` is awaited before each prompt. `delegates` are its tools that call other agents.
     """
@@ -83,7 +84,7 @@ class Client:
         self.lost: ClaudeLost | None = None
         self.session_id: str | None = None
         self.turns = 0
-        self.cost: float | None = None
+        self.totals: Totals | None = None
         self.before_turn: Callable[[], Awaitable[None]] | None = None
         self.delegates: DelegateServer | None = None
 
@@ -254,8 +255,7 @@ class Client:
         answers = turn is not None and kind == "result" and _answers(frame, turn)
         received = Received(frame, _typed(frame), answers)
         if kind == "result":
-            if isinstance(cost := frame.get("total_cost_usd"), int | float):
-                self.cost = float(cost)
+            self.totals = totals(frame) or self.totals
             if turn is None or turn.answered or answers:
                 self._end()
         if turn is not None:

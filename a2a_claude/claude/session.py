@@ -48,6 +48,15 @@ class Received:
 
 
 @dataclass(frozen=True, slots=True)
+class Totals:
+    """What a session has used since it began: US dollars, and milliseconds of the API. The CLI carries them on when it
+    resumes the session, and tells them with each result."""
+
+    cost: float = 0.0
+    api_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class FellBack:
     """The session of the context could not be continued, and an empty one took its place.
 
@@ -64,9 +73,9 @@ class LiveSession(Protocol):
     """A Claude session with a process that runs, lent to one turn at a time.
 
     `session_id` is None until the CLI has named it (its `system/init`, in the first turn). `fell_back` tells that
-    earlier turns of this context are lost: the caller has to be told. `cost_before` is the cumulative
-    `total_cost_usd` of the last result before this turn (0.0 for a new session, None when it is not known, after a
-    restart of the server): the CLI's figure only ever grows, so a turn costs the difference.
+    earlier turns of this context are lost: the caller has to be told. `before` is what the session had
+    used by the last result before this turn (nothing for a new session, None when it is not known, after a restart of
+    the server): the CLI's figures only ever grow, so a turn has used the difference.
     """
 
     ask: Ask | None
@@ -81,7 +90,7 @@ class LiveSession(Protocol):
     def fell_back(self) -> FellBack | None: ...
 
     @property
-    def cost_before(self) -> float | None: ...
+    def before(self) -> Totals | None: ...
 
     def turn(self, blocks: list[dict[str, Any]], *, uuid: str) -> AsyncIterator[Received]:
         """Sends a prompt and gives what the CLI says from then on, background rounds included, until the caller stops.

@@ -22,13 +22,14 @@ from a2a_claude.claude.session import (
     LiveSession,
     Received,
     SessionStore,
+    Totals,
 )
 
 logger = logging.getLogger(__name__)
 
 _NO_TRANSCRIPT: Final = "No conversation found"
 _SWEEP_SECONDS: Final = 1.0
-_COSTS_KEPT: Final = 10_000
+_TOTALS_KEPT: Final = 10_000
 
 
 class _Place:
@@ -46,7 +47,7 @@ class PooledSession:
         self._pool, self.key, self.held = pool, key, held
         self._stored = stored
         self.fell_back = fell_back
-        self.cost_before = pool.cost_of(held.client, stored if fell_back is None else None)
+        self.before = pool.totals_of(held.client, stored if fell_back is None else None)
         self.released: asyncio.Task[None] | None = None
 
     @property
@@ -117,7 +118,7 @@ class Pool:
         self._capacity = Capacity(starter)
         self._places: dict[Key, _Place] = {}
         self._swept = time.monotonic()
-        self._costs: dict[str, float] = {}
+        self._totals: dict[str, Totals] = {}
         self._sweeper: asyncio.Task[None] | None = None
 
     def open(self) -> None:
@@ -157,11 +158,11 @@ class Pool:
         """See `Capacity.stats`."""
         return self._capacity.stats()
 
-    def cost_of(self, client: Client, resumed: str | None) -> float | None:
-        """What the session had cost when the turn began: None when a server before this one spent it."""
-        if client.cost is not None:
-            return client.cost
-        return 0.0 if resumed is None else self._costs.get(resumed)
+    def totals_of(self, client: Client, resumed: str | None) -> Totals | None:
+        """What the session had used when the turn began: None when it was with a server before this one."""
+        if client.totals is not None:
+            return client.totals
+        return Totals() if resumed is None else self._totals.get(resumed)
 
     async def remember(self, key: Key, session_id: str) -> None:
         """Notes which session continues a context."""
@@ -225,11 +226,11 @@ class Pool:
         held, key = session.held, session.key
         client = held.client
         client.detach()
-        if client.session_id and client.cost is not None:
-            self._costs.pop(client.session_id, None)
-            self._costs[client.session_id] = client.cost
-            while len(self._costs) > _COSTS_KEPT:
-                del self._costs[next(iter(self._costs))]
+        if client.session_id and client.totals is not None:
+            self._totals.pop(client.session_id, None)
+            self._totals[client.session_id] = client.totals
+            while len(self._totals) > _TOTALS_KEPT:
+                del self._totals[next(iter(self._totals))]
         try:
             if not healthy or not client.usable or self._capacity.closed or not self._settings.reuse_by_context:
                 self._capacity.live.pop(key, None)

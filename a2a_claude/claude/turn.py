@@ -83,7 +83,7 @@ class Turn:
         self._waited, self._observe = waited, observe
         self._streams = config.features.stream_artifact_chunks and outputs.text
         self._limits = RateLimits()
-        self.usage = Usage(session.cost_before)
+        self.usage = Usage(session.before)
         self._budget = Budget(config.claude, session.cost)
         self._background = Background(
             config.claude.background, config.features.hold_task_for_background_work, redactor.text

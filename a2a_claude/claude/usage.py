@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
-from a2a_claude.claude.session import Frame
+from a2a_claude.claude.session import Frame, Totals
+
+_N = TypeVar("_N", int, float)
 
 _TOKENS: Final = {
     "input_tokens": "inputTokens",
@@ -21,14 +23,14 @@ _TOKENS: Final = {
 class Usage:
     """Sums of a turn's rounds.
 
-    The CLI's `usage` is a round's own, its `total_cost_usd` grows with the session: the cost is the difference to
-    `cost_before` (None when that is not known: then the first round only tells where to count from).
+    The CLI's `usage` is a round's own, its cost and its time of the API grow with the session: the turn's are the
+    difference to `before` (None when that is not known: then the first round only tells where to count from).
     """
 
-    cost_before: float | None = 0.0
+    before: Totals | None = field(default_factory=Totals)
     tokens: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_TOKENS.values(), 0))
     cost: float | None = None
-    api_ms: int = 0
+    api_ms: int | None = None
     turns: int = 0
     model: str | None = None
 
@@ -38,18 +40,12 @@ class Usage:
         if isinstance(used, Mapping):
             for key, name in _TOKENS.items():
                 self.tokens[name] += int(_number(used.get(key)))
-        self.api_ms += int(_number(result.get("duration_api_ms")))
         self.turns += int(_number(result.get("num_turns")))
-        total = result.get("total_cost_usd")
-        if isinstance(total, int | float) and not isinstance(total, bool) and math.isfinite(total):
-            self._add_cost(float(total))
-
-    def _add_cost(self, total: float) -> None:
-        before, self.cost_before = self.cost_before, total
-        if before is None:
-            return
-        # A total that shrinks was counted from zero again.
-        self.cost = (self.cost or 0.0) + (total - before if total >= before else total)
+        if (total := totals(result)) is not None:
+            before, self.before = self.before, total
+            if before is not None:
+                self.cost = (self.cost or 0.0) + _growth(before.cost, total.cost)
+                self.api_ms = (self.api_ms or 0) + _growth(before.api_ms, total.api_ms)
 
     @property
     def sdk_tokens(self) -> dict[str, int]:
@@ -67,6 +63,19 @@ class Usage:
             "model": self.model,
         }
         return {key: value for key, value in found.items() if value is not None}
+
+
+def totals(result: Frame) -> Totals | None:
+    """What a `result` tells of its session's use; None when it tells no cost."""
+    cost = result.get("total_cost_usd")
+    if isinstance(cost, bool) or not isinstance(cost, int | float) or not math.isfinite(cost):
+        return None
+    return Totals(float(cost), int(_number(result.get("duration_api_ms"))))
+
+
+def _growth(before: _N, total: _N) -> _N:
+    """A total that shrinks was counted from zero again."""
+    return total - before if total >= before else total
 
 
 def _number(value: object) -> float:
