@@ -199,7 +199,7 @@ def _differences(before: list[str], after: list[str], made: Plan, path: str) -> 
     new = f"compiled/{path}" if after else "/dev/null"
     for line in difflib.unified_diff(before, after, old, new):
         body, end = (line[:-1], "\n") if line.endswith("\n") else (line, "\n\\ No newline at end of file\n")
-        yield mask_line(body) + end
+        yield body[:1] + mask_line(body[1:]) + end
 
 
 def _lines(data: bytes | None) -> list[str]:

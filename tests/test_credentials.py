@@ -138,15 +138,55 @@ LINES: list[tuple[str, str]] = [
     ('  "clientSecret": "hunter2",', '  "clientSecret": "*******",'),
     ("  X-Api-Key: hunter2 # mine", "  X-Api-Key: ******* # mine"),
     ("PASSWORD=hunter2", "PASSWORD=*******"),
-    ("url: https://u:hunter2@host", "url: https://u:*******@host"),
+    ("url: https://u:hunter2@host", "url: https://*********@host"),
     ("  " + "Ab1/" * 16, "  " + "*" * 64),
     ("  token: ${TOKEN}", "  token: ${TOKEN}"),
     ("  tokenUrl: https://host", "  tokenUrl: https://host"),
     ("  password: &anchor", "  password: &anchor"),
+    ("  password: *alias", "  password: *alias"),
+    ("  password: |-", "  password: |-"),
+    ('  "Authorization": "Bearer ${TOKEN}",', '  "Authorization": "Bearer ${TOKEN}",'),
+    ("  token: ${TOKEN:-hunter2}", "  token: ${TOKEN:-********"),
+    ("  - password: correct horse  # mine", "  - password: *************  # mine"),
+    ("  password: ab,cd, e", "  password: ********"),
+    ('  "password": "a, b\\" c", "port": 1', '  "password": "********", "port": 1'),
+    ("  password: 'it''s'", "  password: '*****'"),
+    ('  password: "two words', '  password: "*********'),
+    ("  password = ''hunter2'';", "  password = ''*******'';"),
+    ("PASSWORD=*hunter2", "PASSWORD=********"),
+    ('Environment="API_TOKEN=hunter2" "A=b"', 'Environment="API_TOKEN=*******" "A=b"'),
+    ("--env=API_TOKEN=hunter2", "--env=API_TOKEN=*******"),
+    ('args: ["--token", "hunter2", "-v"]', 'args: ["--token", "*******", "-v"]'),
+    ("A" * 70 + "_TOKEN=hunter2", "A" * 70 + "_TOKEN=*******"),
+    ("LoadCredential=A_TOKEN:/etc/a/A_TOKEN", "LoadCredential=A_TOKEN:/etc/a/A_TOKEN"),
+    ("LoadCredentialEncrypted=A_TOKEN:/etc/a", "LoadCredentialEncrypted=A_TOKEN:/etc/a"),
+    ("LoadCredential=A:/etc/a TOKEN=hunter2", "LoadCredential=A:/etc/a TOKEN=*******"),
+    ("SetCredential=A:hunter 2", "SetCredential=A:********"),
+    ("Secret=A_TOKEN,type=mount,target=A", "Secret=A_TOKEN,type=mount,target=A"),
+    ("Secret=hunter2", "Secret=*******"),
+    ("#   /etc/a/A_TOKEN: A_TOKEN, optional", "#   /etc/a/A_TOKEN: A_TOKEN, optional"),
+]  # fmt: skip
+WEB: list[tuple[str, str]] = [
+    ("https://hunter2@host/", "https://*******@host/"),
+    ("git+https://hunter2@host/", "git+https://*******@host/"),
+    ("https://hunter2:x-oauth-basic@host", "https://*********************@host"),
+    ("https://u:hun@ter2@host", "https://**********@host"),
+    ("https://u:${PASSWORD}@host", "https://**${PASSWORD}@host"),
+    ("https://${TOKEN}@host/", "https://${TOKEN}@host/"),
+    ("ssh://git@host/a", "ssh://git@host/a"),
+    ("postgres://user@host/db", "postgres://user@host/db"),
+    ("https://host/a?key=hunter2&page=2", "https://host/a?key=*******&page=2"),
+    ("https://host/a?page=2&sig=a%2Bb%3D", "https://host/a?page=2&sig=********"),
+    ("https://host/a?X-Amz-Signature=ab", "https://host/a?X-Amz-Signature=**"),
+    ("https://host/a?at=0123456789abcdef0123&b=2", "https://host/a?at=********************&b=2"),
+    ("https://host/a?next=https://other/?key=hunter2", "https://host/a?next=https://other/?key=*******"),
+    ("https://host/a?key=${KEY}&page=2", "https://host/a?key=${KEY}&page=2"),
+    ("https://host/a?tool=issues#top", "https://host/a?tool=issues#top"),
+    ("https://host/a#access_key=hunter2", "https://host/a#access_key=*******"),
 ]
 
 
-@pytest.mark.parametrize(("line", "shown"), LINES)
+@pytest.mark.parametrize(("line", "shown"), [*LINES, *WEB, *((f'  "url": "{a}",', f'  "url": "{b}",') for a, b in WEB)])
 def test_a_line_is_shown_without_what_its_names_give_away(line: str, shown: str) -> None:
     assert mask_line(line) == shown
 
@@ -205,18 +245,59 @@ def test_no_form_of_the_report_shows_it(file: str, text: str, tmp_path: Path) ->
             assert "HUNTER2" not in done.output, done.output
 
 
-def test_a_diff_does_not_show_it(tmp_path: Path) -> None:
+HAND_MADE: list[tuple[str, str]] = [
+    ("Dockerfile", f"ENV API_TOKEN={SECRET}\n"),
+    ("Dockerfile", f'ENV A=1 API_TOKEN="x {SECRET}"\n'),
+    ("Dockerfile", f"RUN pip install --index-url https://{SECRET}@host/simple a\n"),
+    ("a2a-claude-reviewer.service", f"Environment=API_TOKEN={SECRET}\n"),
+    ("a2a-claude-reviewer.service", f"SetCredential=ANYTHING:{SECRET}\n"),
+    ("a2a-claude-reviewer.service", f"ExecStartPre=notify --token {SECRET}\n"),
+    ("compose.yaml", f"x-a: https://host/a?b=1&sig={SECRET}\n"),
+    ("compose.yaml", f"x-password: correct {SECRET}\n"),
+    ("env.example", f"A_TOKEN={SECRET}"),  # no line's end
+    ("quadlet/a2a-claude-reviewer.container", f"Environment=A_PASSWORD='{SECRET} {SECRET}'\n"),
+    ("env.example", "Hunter2Hunter2/" * 5 + "\n"),  # a line of a key
+]
+
+
+@pytest.mark.parametrize(("file", "text"), HAND_MADE)
+def test_a_diff_does_not_show_it(file: str, text: str, tmp_path: Path) -> None:
     out = tmp_path / "deploy"
     (tmp_path / "agents" / "reviewer").mkdir(parents=True)
     (tmp_path / "agents" / "reviewer" / "agent.yaml").write_text("agentCard: {name: a}\n", "utf-8")
     arguments = ["compile", str(tmp_path / "agents"), "-o", str(out)]
     assert CliRunner().invoke(main, arguments).exit_code == 0
-    with (out / "reviewer" / "Dockerfile").open("a", encoding="utf-8") as file:
-        file.write(f"ENV API_TOKEN={SECRET}\n")
-    done = CliRunner().invoke(main, [*arguments, "--check"])
+    with (out / "reviewer" / file).open("a", encoding="utf-8") as written:
+        written.write(text)
+    for option in ("--check", "--diff"):
+        done = CliRunner().invoke(main, [*arguments, option])
+        assert done.exit_code == 3
+        assert f"-{mask_line(text.rstrip())}" in done.output
+        assert SECRET not in done.output
+
+
+RICH = """
+server: {auth: {bearer: {tokensVariable: CALLER_TOKENS}}}
+secrets:
+  GITHUB_TOKEN: {description: reads issues}
+  SEALED_TOKEN: {encrypted: true}
+  OTHER_TOKEN: {optional: true, file: /srv/tokens/other}
+mcp:
+  github:
+    type: http
+    url: https://mcp.example/?tools=issues
+    headers: {Authorization: "Bearer ${GITHUB_TOKEN}"}
+"""
+
+
+def test_what_is_compiled_holds_no_secret_and_a_diff_shows_all_of_it(tmp_path: Path) -> None:
+    (tmp_path / "agents" / "reviewer").mkdir(parents=True)
+    (tmp_path / "agents" / "reviewer" / "agent.yaml").write_text(RICH, "utf-8")
+    done = CliRunner().invoke(main, ["compile", str(tmp_path / "agents"), "-o", str(tmp_path / "deploy"), "--diff"])
     assert done.exit_code == 3
-    assert "-ENV API_TOKEN=*****" in done.output
-    assert SECRET not in done.output
+    assert "+LoadCredential=GITHUB_TOKEN:/etc/a2a-claude/reviewer/secrets/GITHUB_TOKEN\n" in done.output
+    assert "+LoadCredential=OTHER_TOKEN:/srv/tokens/other\n" in done.output
+    assert {line for line in done.output.splitlines() if "**" in line} == {"+SetCredential=OTHER_TOKEN:**"}
 
 
 # --- Cost -------------------------------------------------------------------------------------------------------------
@@ -239,11 +320,21 @@ UNITS = [
         "a://b:",
         "a+",
         "?a=",
+        "?a=0",
+        "?a=}",
         "&token=",
+        "token=}",
+        'token: "',
+        "token: '",
+        'a: "\\',
+        "https://",
+        "https://a@",
+        "SetCredential=",
         "token=",
         "token: ",
         "\"'",
         "--token",
+        "--token ",
         "-",
         " ",
         "$",

@@ -7,7 +7,7 @@ lookbehinds) and never read twice (the possessive quantifiers).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from a2a_claude.config.references import BadReference, parse
@@ -50,17 +50,33 @@ _SECRET_NAME = re.compile(
     r"[_.-]?key|token|secret|credentials?|authorization|cookie|passphrase|pwd|pass)$|passw(?:or)?d$|apikey$"
 )
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-_PLAIN_REFERENCE = re.compile(r"\$\{\w+\}")
 _SECRET_FIELDS = frozenset({"token", "clientSecret"})
 _FREE_KEYS = frozenset({"env", "headers", "httpHeaders"})
 _COMMANDS = frozenset({"args", "command"})
 _SHORTEST = len("pwd=0000")  # anything shorter is a credential by its place alone
 _NO_SECRETS = frozenset({"", "true", "false", "null", "none"})
 _FILE = re.compile(r"[~.]{0,2}/[^\s$]*\Z")
-# A line that no reader understood: whatever stands behind a name of a secret.
-_NAMED = re.compile(
-    r"(?<![\w.-])([\w.-]{1,64}+)[\"']?[ \t]{0,8}[:=][ \t]{0,8}(?:[!&][^\s\[]{0,64}[ \t]{1,8})?+(?:\[[ \t]{0,8})?+"
-    r"[\"']?(?![\s$&*!|>{\[])([^\s,\"'}\]]+)"
+# A line that no reader understood: what stands behind a name of a secret, to the end of its quotes or of the word.
+_NAME = re.compile(
+    r"(?<![\w.-])([\w.-]++)[\"']?[ \t]{0,8}[:=][ \t]{0,8}(?:[!&][^\s\[]{0,64}[ \t]{1,8})?+(?:\[[ \t]{0,8})?+"
+)
+_VALUE = re.compile(r"\"((?:[^\"\\]|\\.)++)(?:\"|\\?\Z)|'((?:[^']|'')++)(?:'|\Z)|(?:'')?+(?![{\[])(\S*[^\s\"',;)\]])")
+_KEY = re.compile(r"[ \t\"'+-]*+\Z")
+_YAML = re.compile(r"[&*][\w-]++|[|>][0-9+-]{0,2}")  # an anchor or alias, or what a block begins with
+# systemd.exec(5), podman-systemd.unit(5): which secret, and where; never its value.
+_PLACE = re.compile(r"\A\s*+(?:LoadCredential(?:Encrypted)?=[^\s:]++(?::\S++)?|Secret=[\w.-]++(?=,type=))")
+_KEPT = re.compile(r"(\A(?i:bearer|basic|token)[ \t]++|\A\$\w++\Z|\$\{\w++(?:\}|:?-))|.", re.DOTALL)
+_REFERENCE = re.compile(r"(\$\{\w++\})|.", re.DOTALL)
+_OPTION = re.compile(
+    r"(?i)(?<![\w-])--?[a-z-]*(?:api-?key|token|password|passwd|secret)[\"']?,?[ \t]{1,8}[\"']?(?![-$])([^\s\"',}\]]+)"
+)
+# The user of a web address is a token more often than a name.
+_WEB_USER = re.compile(r"(?i)(?<![a-z0-9])(?:https?|wss?)://([^\s/?#\0\"']+)@")
+_PARAMETER = re.compile(r"[?&;#]([^\s=&;?#\0\"']{1,64}+)=")
+_PARAMETER_VALUE = re.compile(r"(?![\0{<])([^\s&#\0]*[^\s&#\0\"',;)\]])")
+_PARAMETER_NAME = re.compile(r"(?:^|[_.-])(?:key|sig|signature|auth|jwt|hmac|sid|session|ticket|otp)$")
+_LONG_PARAMETER = re.compile(
+    r"[?&;#][^\s=&;?#\0\"']{1,64}+=((?=[^\s&;?#\0\"']{0,200}[0-9])(?=[^\s&;?#\0\"']{0,200}[A-Za-z])[\w%+/.~=-]{20,}+)"
 )
 _ENCODED_LINE = re.compile(r"^\s*[\"']?([A-Za-z0-9+/]{48,}={0,2})(?:\\n)?[\"']?,?\s*$")
 
@@ -143,27 +159,80 @@ def mask(text: str) -> str:
         text = pattern.sub(_masked, text)
     if "://" in text:
         text = _URL_PASSWORD.sub(_masked, text)
-    return _QUERY.sub(_masked_if_named, text) if "=" in text else text
+    return _behind(text, _PARAMETER, _is_parameter, _parameter_value) if "=" in text else text
 
 
 def mask_line(text: str) -> str:
-    """A line of a file with every credential in it replaced by asterisks, also one that only its name gives away."""
-    text = _NAMED.sub(_masked_if_named, mask(text))
+    """A line of a file with every credential in it replaced by asterisks, also one that only its name or its place in a
+    URL gives away."""
+    text = _OPTION.sub(_masked, mask(text))
+    if "://" in text:
+        text = _WEB_USER.sub(_masked, text)
+    if "=" in text:
+        text = _LONG_PARAMETER.sub(_masked, text)
+    text = _behind(text, _NAME, is_secret_name, _named_value, skipped=_PLACE)
     return _ENCODED_LINE.sub(_masked, text)
+
+
+def _behind(
+    text: str,
+    names: re.Pattern[str],
+    is_secret: Callable[[str], bool],
+    value: Callable[[re.Match[str]], tuple[int, int]],
+    skipped: re.Pattern[str] | None = None,
+) -> str:
+    """`text` without the values behind those `names` (group 1) that belong to secrets. A name is not looked for within
+    such a value, but within any other: one may hold the next."""
+    pieces, end = [], 0
+    if skipped is not None and (place := skipped.match(text)):
+        pieces, end = [place[0]], place.end()
+    for name in names.finditer(text):
+        if name.start() < end or not is_secret(name[1]):
+            continue
+        start, stop = value(name)
+        hidden = text[start:stop]
+        if hidden and hidden.lower() not in _NO_SECRETS and hidden != name[1]:
+            pieces += [text[end:start], _hidden(hidden)]
+            end = stop
+    return "".join([*pieces, text[end:]])
+
+
+def _is_parameter(name: str) -> bool:
+    return is_secret_name(name) or _PARAMETER_NAME.search(_CAMEL.sub("_", name).lower()) is not None
+
+
+def _parameter_value(name: re.Match[str]) -> tuple[int, int]:
+    found = _PARAMETER_VALUE.match(name.string, name.end())
+    return found.span(1) if found else (name.end(), name.end())
+
+
+def _named_value(name: re.Match[str]) -> tuple[int, int]:
+    """Where the value behind a name is, as if the line were YAML, JSON, an assignment or an option of systemd."""
+    text, start = name.string, name.end()
+    if name[1] == "SetCredential":  # ID:VALUE
+        return max(start, text.find(":", start) + 1), len(text.rstrip())
+    if (found := _VALUE.match(text, start)) is None:
+        return start, start
+    start, stop = found.span(found.lastindex or 0)
+    if found.lastindex == 3 and text[name.end(1) :].lstrip("\"'").startswith(": "):
+        if _YAML.fullmatch(text[start:].strip()):
+            return start, start
+        if text[start - 1] != "[" and _KEY.match(text[: name.start()]):  # a plain scalar, which may have spaces
+            comment = text.find(" #", start)
+            stop = max(stop, len(text[: comment if comment >= 0 else None].rstrip("\"', \t\r\n")))
+    return start, stop
+
+
+def _hidden(value: str) -> str:
+    """Asterisks, as many as there are characters; references stay, but not their defaults."""
+    return _KEPT.sub(lambda match: match[1] or "*", value)
 
 
 def _masked(match: re.Match[str]) -> str:
     groups = [index for index, group in enumerate(match.groups(), 1) if group is not None]
     start, end = match.span(groups[0]) if groups else match.span()
-    if _PLAIN_REFERENCE.fullmatch(match.string, start, end):
-        return match[0]
-    return match.string[match.start() : start] + "*" * (end - start) + match.string[end : match.end()]
-
-
-def _masked_if_named(match: re.Match[str]) -> str:
-    if not is_secret_name(match[1]) or match[2].lower() in _NO_SECRETS or _PLAIN_REFERENCE.fullmatch(match[2]):
-        return match[0]
-    return match.string[match.start() : match.start(2)] + "*" * len(match[2]) + match.string[match.end(2) : match.end()]
+    hidden = _REFERENCE.sub(lambda each: each[1] or "*", match.string[start:end])
+    return match.string[match.start() : start] + hidden + match.string[end : match.end()]
 
 
 def words(text: str) -> Iterator[str]:
