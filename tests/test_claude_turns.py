@@ -103,6 +103,14 @@ async def test_deltas_are_told_in_time_also_when_no_more_come() -> None:
 
 
 @asynchronous
+async def test_messages_before_and_after_a_tool_are_set_apart() -> None:
+    frames = [init(), *streamed("I look", ".", name="a"), *streamed("Found", ".", name="b"), result("Found.")]
+    async with room(frames, config=STREAMING) as served:
+        events = [each async for each in Caller(served.lifecycle).stream()]
+        assert list(replayed(events).values()) == ["I look.\n\nFound."]
+
+
+@asynchronous
 async def test_a_message_that_the_api_had_to_begin_again_is_told_once() -> None:
     cut = [init(), *streamed("Before. ", name="a"), *streamed("half an ans" + "w" * 300, name="b", cut=True)]
     whole = {**assistant("half an answer, whole")}

@@ -32,6 +32,7 @@ class Response:
         self._mark = 0  # where the message that is being written begins
         self._waiting = ""  # redacted, not told yet
         self._replaces = True  # the next piece makes the artifact, or makes it anew
+        self._apart = False  # a block has begun: its text, which may come later, is set apart
         self._timer: asyncio.TimerHandle | None = None
         self._flushing: asyncio.Task[None] | None = None
         self._lock = asyncio.Lock()
@@ -48,10 +49,12 @@ class Response:
 
     async def add(self, text: str, *, block: bool = False) -> None:
         """More of the answer; `block` when it begins a new block, which is set apart from the text before it."""
+        self._apart |= block
         if not text or self.closed:
             return
-        if block and self._text and not self._text.endswith("\n"):
+        if self._apart and self._text and not self._text.endswith("\n"):
             text = f"\n\n{text}"
+        self._apart = False
         self._text += text
         self._waiting += self._stream.feed(text)
         if len(self._waiting) >= CHARACTERS:
