@@ -2,12 +2,13 @@
 
 The prompt carries `<<FAKE {"turns":[TURN, …]} FAKE>>` (`directive` writes it). The last one of a request counts;
 the number of assistant messages after it is the turn to play, and the last one repeats. Nothing is remembered between
-requests, so sessions, resumes and forks may run side by side. Requests without a directive are answered `ok`.
+requests, so sessions, resumes and forks may run side by side. Requests without a directive are answered `ok`, as are
+those that are nested deeper than Python reads JSON.
 
 | member of a turn | meaning |
 |---|---|
 | `thinking`, `text` | such a block |
-| `tools` | `[{"name", "input", "id"?}]`, tool_use blocks |
+| `tools` | `[{"name", "input", "id"?}]`, tool_use blocks; an `input` that is a string is JSON already |
 | `find` | names and regular expressions: in `tools` a name becomes what its expression finds in the request |
 | `chunks`, `delay` | text in so many deltas, seconds after each |
 | `stall` | seconds after the last delta of the text, before its end |
@@ -130,6 +131,8 @@ class _Handler(BaseHTTPRequestHandler):
             body = json.loads(raw)
         except ValueError:
             body = {}
+        except RecursionError:
+            body = {"stream": True}
         self._record(body)
         if self.path.startswith("/v1/messages/count_tokens"):
             return self._json(200, {"input_tokens": len(raw) // 4})
@@ -269,7 +272,7 @@ def _as_deltas(block: dict[str, Any], chunks: int) -> tuple[dict[str, Any], list
         case "text":
             pieces = [{"type": "text_delta", "text": each} for each in _cut(block["text"], chunks)]
             return {"type": "text", "text": ""}, pieces
-    text = json.dumps(block["input"])
+    text = block["input"] if isinstance(block["input"], str) else json.dumps(block["input"])
     return {**block, "input": {}}, [{"type": "input_json_delta", "partial_json": each} for each in _cut(text, chunks)]
 
 

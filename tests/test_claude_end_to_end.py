@@ -170,6 +170,7 @@ async def test_cancel_in_a_tool_ends_it_and_the_context_goes_on(tmp_path: Path) 
 @asynchronous
 async def test_a_task_waits_for_its_background_work(tmp_path: Path) -> None:
     work = bash("python3 -c 'import time; time.sleep(1)'; echo built", run_in_background=True)
+    work["tools"][0]["input"]["description"] = "builds \ud83d"  # half a pair, which a model can write
     async with served(tmp_path) as (lifecycle, _):
         task = await Caller(lifecycle).task(directive(work, {"text": "building"}, {"text": "built"}))
         assert state(task) == "completed"
@@ -217,6 +218,17 @@ async def test_a_file_that_claude_writes_for_its_caller_goes_with_the_answer_of_
             [part] = task["artifacts"][1]["parts"]
             assert (part["filename"], part["mediaType"]) == (name, "text/markdown")
             assert b64decode(part["raw"]) == name.encode()
+
+
+@asynchronous
+async def test_json_nested_deeper_than_a_parser_takes_costs_its_turn_alone(tmp_path: Path) -> None:
+    deep = '{"in":' * 10_000 + "1" + "}" * 10_000
+    async with served(tmp_path) as (lifecycle, _):
+        caller = Caller(lifecycle)
+        script = directive({"tools": [{"name": "Bash", "input": deep}]}, {"text": "done"})
+        task = await caller.task(script, context_id="c")
+        assert (state(task), task["metadata"]["reason"]) == ("failed", "claude_lost")
+        assert texts(await caller.task(directive({"text": "next"}), context_id="c")) == ["next"]
 
 
 @asynchronous

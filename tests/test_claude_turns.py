@@ -559,3 +559,73 @@ async def test_a_file_that_does_not_come_does_not_outlast_the_prompt_timeout() -
         [task] = (await caller.list())["tasks"]
         assert (state(task), reason(task)) == ("failed", "timeout")
         assert served.sessions.released == []
+
+
+HALF = "\ud83d"  # of a pair: JSON has it, UTF-8 has not
+
+
+def nested(levels: int) -> Any:
+    found: Any = 1
+    for _ in range(levels):
+        found = {"in": found}
+    return found
+
+
+def using(name: str, arguments: Any, content: Any) -> list[Frame]:
+    """A call of a tool and what it gave."""
+    asked = [{"type": "tool_use", "id": "t", "name": name, "input": arguments}]
+    given = [{"type": "tool_result", "tool_use_id": "t", "content": content}]
+    return [
+        {**assistant(""), "message": {**assistant("")["message"], "content": asked}},
+        {"type": "user", "parent_tool_use_id": None, "message": {"role": "user", "content": given}},
+    ]
+
+
+def described(text: str) -> list[Frame]:
+    """Work in the background that a turn waits for."""
+    work = {"task_id": "b1", "task_type": "local_bash", "description": text}
+    return [
+        system("background_tasks_changed", tasks=[work]),
+        result("begun"),
+        init(),
+        background(),
+        result("done", **INJECTED),
+    ]
+
+
+DEEP = nested(900)  # Python's own parser takes no more
+ABORTED = result(subtype=GAVE_UP, is_error=True, terminal_reason="aborted_streaming")
+ANY_JSON: list[tuple[str, list[Frame], str | None]] = [
+    ("half a pair in an answer", [assistant(HALF), result(HALF)], None),
+    ("half a pair in a stream", [*streamed("a", HALF), result(HALF)], None),
+    ("half a pair in a description", described(HALF), None),
+    (
+        "half a pair in a limit",
+        [limit("rejected", rateLimitType=HALF), {"_wait_interrupt": True}, ABORTED],
+        "rate_limit",
+    ),
+    ("half a pair in an error", [result(is_error=True, terminal_reason=HALF)], "claude_error"),
+    ("half a pair in data", [result("", structured_output={HALF: HALF})], None),
+    ("deep data", [result("", structured_output=DEEP)], None),
+    ("a deep call", [*using("Bash", DEEP, "x"), result("x")], None),
+    ("a deep list", [*using("TodoWrite", {"todos": [{"content": DEEP}]}, "x"), result("x")], None),
+    ("a deep result", [*using("mcp__a__b", {}, [DEEP, {"type": DEEP}]), result("x")], None),
+    ("deep denials", [result("x", permission_denials=[DEEP, {"tool_name": DEEP, "tool_input": DEEP}])], None),
+]
+
+
+@pytest.mark.parametrize(("frames", "expected"), [row[1:] for row in ANY_JSON], ids=[row[0] for row in ANY_JSON])
+@pytest.mark.parametrize("streams", [False, True])
+def test_no_json_that_a_model_can_write_breaks_its_turn(
+    frames: list[Frame], expected: str | None, streams: bool
+) -> None:
+    @asynchronous
+    async def run() -> None:
+        config = STREAMING if streams else None
+        async with room([init(), *frames], [init(), result("next")], config=config) as served:
+            caller = Caller(served.lifecycle)
+            task = await caller.task(context_id="c")
+            assert (state(task), task["metadata"].get("reason")) == ("failed" if expected else "completed", expected)
+            assert texts(await caller.task(context_id="c")) == ["next"]
+
+    run()

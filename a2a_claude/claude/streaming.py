@@ -14,6 +14,7 @@ from typing import Final
 
 from a2a.types.a2a_pb2 import Artifact, Part, TaskArtifactUpdateEvent
 
+from a2a_claude.claude import json_values
 from a2a_claude.observe.redaction import Redactor, StreamRedactor
 
 SECONDS: Final = 0.08
@@ -52,6 +53,7 @@ class Response:
         self._apart |= block
         if not text or self.closed:
             return
+        text = json_values.whole(text)
         if self._apart and self._text and not self._text.endswith("\n"):
             text = f"\n\n{text}"
         self._apart = False
@@ -82,8 +84,8 @@ class Response:
 
     async def whole(self, text: str, parts: Sequence[Part] = ()) -> None:
         """All of it at once, for a round of which nothing was streamed."""
-        self._text = text
-        self._waiting = self._redactor.answer(text)
+        self._text = json_values.whole(text)
+        self._waiting = self._redactor.answer(self._text)
         self._stream = StreamRedactor(self._redactor)
         await self.close(parts)
 

@@ -10,6 +10,7 @@ from a2a.types.a2a_pb2 import Artifact, Part, TaskArtifactUpdateEvent
 from google.protobuf.json_format import ParseDict
 from google.protobuf.struct_pb2 import Value
 
+from a2a_claude.claude.json_values import sendable
 from a2a_claude.observe.events import Event
 
 EXTENSION: Final = "urn:x-a2a:trace:v1"
@@ -52,7 +53,7 @@ def artifact(event: Event) -> TaskArtifactUpdateEvent:
         content["parent_agent_id"] = event.origin.parent_agent_id
     if event.type in _STATES:
         content["state"] = _STATES[event.type]
-    part = Part(data=ParseDict({**content, **event.data}, Value()), media_type="application/json")
+    part = Part(data=ParseDict(sendable({**content, **event.data}), Value()), media_type="application/json")
     part.metadata["mimeType"] = "application/json"
     made = Artifact(artifact_id=f"{key}-{uuid4()}", name=key, parts=[part], extensions=[EXTENSION])
     made.metadata.update({"traceType": key, "timestamp": event.timestamp, "eventType": event.type, "eventId": event.id})

@@ -13,6 +13,7 @@ from uuid import uuid4
 
 from a2a.types.a2a_pb2 import Message, Part, Role, Task, TaskState, TaskStatus, TaskStatusUpdateEvent
 
+from a2a_claude.claude.json_values import sendable, whole
 from a2a_claude.claude.results import Failure
 from a2a_claude.claude.session import Frame
 
@@ -175,13 +176,13 @@ def submitted(task_id: str, context_id: str) -> Task:
 
 
 def status(state: TaskState, text: str = "", metadata: Mapping[str, Any] | None = None) -> TaskStatusUpdateEvent:
-    """A status with `text` from the agent, and `metadata`."""
+    """A status with `text` from the agent, and `metadata`; both may have words of a model in them."""
     event = TaskStatusUpdateEvent(status=TaskStatus(state=state))
     if text:
-        message = Message(message_id=str(uuid4()), role=Role.ROLE_AGENT, parts=[Part(text=text)])
+        message = Message(message_id=str(uuid4()), role=Role.ROLE_AGENT, parts=[Part(text=whole(text))])
         event.status.message.CopyFrom(message)
     if metadata:
-        event.metadata.update(metadata)
+        event.metadata.update(sendable(dict(metadata)))
     return event
 
 
