@@ -620,6 +620,11 @@ FAULTS: list[tuple[str, Any, str]] = [
         plain(200, b'{"result": {"message": {"messageId": "m", "role": "ROLE_AGENT", "parts": [{"data": NaN}]}}}'),
         "What the agent clerk has answered is not JSON",
     ),
+    (
+        "deep",
+        plain(200, b'{"jsonrpc": "2.0", "id": 1, "result": ' + b"[" * 10_000 + b"]" * 10_000 + b"}"),
+        "what it answered is not A2A",
+    ),
     ("nothing", plain(200, b'{"jsonrpc": "2.0", "id": 1, "result": {}}'), "it answered without a task or a message"),
 ]
 
