@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import io
+import json
 import os
 import re
 import subprocess
 import sys
+import tarfile
+import zipfile
+from email.message import Message
+from email.parser import Parser
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from packaging.version import Version
 
+from a2a_claude import __version__
 from tests.tools import absent, require
 
 ROOT = Path(__file__).parent.parent
@@ -53,6 +61,84 @@ def test_actions_are_pinned_to_a_commit_whose_version_is_told(workflow: Path) ->
     # Code scanning refuses old versions of its own action.
     followed = r"github/codeql-action/upload-sarif@v\d+"
     assert [each for each in uses if not re.fullmatch(rf"{pinned}|{followed}|\./\S+", each)] == []
+
+
+# What the token of each job may do; anything else is nothing. Read: the checkout.
+PERMISSIONS: dict[tuple[str, str], dict[str, str] | None] = {
+    ("ci.yml", "all"): {"contents": "read"},
+    ("release.yml", "ci"): {"contents": "read"},
+    ("release.yml", "build"): {"contents": "read"},
+    ("release.yml", "pypi"): {"id-token": "write"},
+    ("release.yml", "image"): {
+        "contents": "read",
+        "packages": "write",
+        "id-token": "write",
+        "attestations": "write",
+    },
+    ("validate.yml", "validate"): None,  # the caller's
+}
+
+
+def test_each_job_has_the_permissions_of_the_table() -> None:
+    found = {
+        (each.name, name): job.get("permissions", read(each.name).get("permissions"))
+        for each in WORKFLOWS
+        for name, job in read(each.name)["jobs"].items()
+    }
+    assert found == PERMISSIONS
+
+
+def zizmor(*arguments: Path | str) -> subprocess.CompletedProcess[str]:
+    """zizmor reads workflows for what lets others in: injected texts, tokens that stay, actions that move."""
+    program = require("zizmor", "pip install zizmor")
+    command: list[Path | str] = [
+        program,
+        "--offline",
+        "--no-progress",
+        "--config",
+        ROOT / ".github" / "zizmor.yml",
+        *arguments,
+    ]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_zizmor_finds_nothing() -> None:
+    done = zizmor("--collect", "all", "--strict-collection", ROOT / ".github")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert all(f"completed {each}" in done.stderr for each in WORKFLOWS)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "finding"),
+    [
+        ('"$PACKAGE"', "${{ inputs.package }}", "template-injection"),
+        ("          persist-credentials: false\n", "          clean: true\n", "artipacked"),
+        ("@a26af69be951a213d495a4c3e4e4022e16d87065 # v5.6.0", "@v5", "unpinned-uses"),
+    ],
+)
+def test_zizmor_would_find_it(old: str, new: str, finding: str, tmp_path: Path) -> None:
+    text = (ROOT / ".github" / "workflows" / "validate.yml").read_text("utf-8")
+    assert old in text
+    (tmp_path / "changed.yml").write_text(text.replace(old, new), "utf-8")
+    assert finding in zizmor(tmp_path / "changed.yml").stdout
+
+
+@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda each: each.name)
+def test_expressions_name_what_there_is(workflow: Path) -> None:
+    """What is misspelt in an expression is an empty text, and no error."""
+    document = read(workflow.name)
+    inputs = (document[True].get("workflow_call") or {}).get("inputs", {})
+    for name, job in document["jobs"].items():
+        ids = [each["id"] for each in job.get("steps", []) if "id" in each]
+        needed = [job["needs"]] if isinstance(job.get("needs"), str) else job.get("needs", [])
+        outputs = {(each, output) for each in needed for output in document["jobs"][each].get("outputs", {})}
+        text = json.dumps(job)
+        assert set(re.findall(r"\bsteps\.([\w-]+)\.", text)) <= set(ids), name
+        assert set(re.findall(r"\bneeds\.([\w-]+)\.outputs\.([\w-]+)", text)) <= outputs, name
+        assert set(re.findall(r"\binputs\.([\w-]+)", text)) <= inputs.keys(), name
+        for step, output in re.findall(r"\bsteps\.([\w-]+)\.outputs\.([\w-]+)", text):
+            [found] = [each for each in job["steps"] if each.get("id") == step]
+            assert "uses" in found or f'echo "{output}=' in found["run"], (name, step)
 
 
 @pytest.mark.parametrize(("workflow", "script"), scripts())
@@ -188,17 +274,86 @@ def test_the_version_is_written_where_the_package_takes_it_from(history: Path) -
     assert (history / "a2a_claude" / "__init__.py").read_text() == '"""a"""\n\n__version__ = "1.2.3.dev2"\n'
 
 
-def test_a_canary_is_built_and_its_image_has_that_wheel(repository: Path, tmp_path: Path) -> None:
+def clone(folder: Path) -> Path:
+    """This checkout as a release has it: what is committed, with all of its history."""
     if not (ROOT / ".git").exists():
         absent("a git checkout", "releases are made from one")
-    project = tmp_path / "project"
-    git(tmp_path, "clone", "--quiet", f"file://{ROOT}", str(project))
+    git(folder, "clone", "--quiet", f"file://{ROOT}", str(folder / "project"))
+    return folder / "project"
+
+
+def metadata(sdist: Path, wheel: Path) -> list[Message]:
+    with tarfile.open(sdist) as archive:
+        [name] = [each for each in archive.getnames() if re.fullmatch("[^/]+/PKG-INFO", each)]
+        texts = [(archive.extractfile(name) or io.BytesIO()).read()]
+    with zipfile.ZipFile(wheel) as opened:
+        [name] = [each for each in opened.namelist() if re.fullmatch(r"[^/]+\.dist-info/METADATA", each)]
+        texts.append(opened.read(name))
+    return [Parser().parsestr(text.decode()) for text in texts]
+
+
+def test_every_merge_is_released_as_a_canary_and_every_tag_of_a_version_as_stable() -> None:
+    assert read("release.yml")[True] == {"push": {"branches": ["main"], "tags": ["v[0-9]+.[0-9]+.[0-9]+"]}}
+    jobs = read("release.yml")["jobs"]
+    assert {name: job.get("needs") for name, job in jobs.items()} == {
+        "ci": None,
+        "build": "ci",
+        "pypi": "build",
+        "image": "build",
+    }
+    assert [name for name, job in jobs.items() if "if" in job] == []  # one way for both
+    assert jobs["ci"]["uses"] == "./.github/workflows/ci.yml"
+
+
+def using(job: str, action: str) -> dict[str, Any]:
+    """The one step of a job of release.yml that uses an action."""
+    every: list[dict[str, Any]] = read("release.yml")["jobs"][job]["steps"]
+    [found] = [each for each in every if each.get("uses", "").rpartition("@")[0] == action]
+    return found
+
+
+def test_what_is_released_is_attested() -> None:
+    jobs = read("release.yml")["jobs"]
+    # Attestations are made by default, but only with trusted publishing, and that only where there is no password.
+    assert "with" not in using("pypi", "pypa/gh-action-pypi-publish")
+    assert jobs["pypi"]["environment"] == "pypi"
+    pushed = using("image", "docker/build-push-action")
+    assert pushed["with"].items() >= {"push": True, "provenance": "mode=max", "sbom": True}.items()
+    attested = using("image", "actions/attest-build-provenance")
+    assert attested["with"] == {
+        "subject-name": "${{ steps.names.outputs.image }}",
+        "subject-digest": f"${{{{ steps.{pushed['id']}.outputs.digest }}}}",
+        "push-to-registry": True,
+    }
+    assert jobs["image"]["steps"].index(pushed) < jobs["image"]["steps"].index(attested)
+    # What is published is what was built and tried, by one name.
+    names = {using(job, "actions/download-artifact")["with"]["name"] for job in ("pypi", "image")}
+    assert names == {using("build", "actions/upload-artifact")["with"]["name"]}
+
+
+def test_a_tag_changes_no_file(tmp_path: Path) -> None:
+    project = clone(tmp_path)
+    for tag in subprocess.check_output(["git", "tag", "--points-at", "HEAD"], cwd=project, text=True).split():
+        git(project, "tag", "--delete", tag)
+    git(project, "tag", f"v{__version__}")
+    assert release_version(project, "--write") == (0, __version__)
+    git(project, "diff", "--exit-code")
+
+
+def test_a_canary_is_built_and_its_image_has_that_wheel(repository: Path, tmp_path: Path) -> None:
+    project = clone(tmp_path)
     code, version = release_version(project, "--write")
     assert code == 0, version
-    build = [sys.executable, "-m", "build", "--wheel", "--installer", "uv"]
-    subprocess.run(build, cwd=project, check=True, capture_output=True)
-    [wheel] = (project / "dist").glob("*.whl")
+    built = run("python -m build --installer uv", project)
+    assert built.returncode == 0, built.stdout + built.stderr
+    sdist, wheel = sorted((project / "dist").iterdir(), key=lambda each: each.suffix)
+    assert sdist.name == f"a2a_claude-{version}.tar.gz"
     assert wheel.name == f"a2a_claude-{version}-py3-none-any.whl"
+    assert Version(version).is_devrelease  # pip takes it only with --pre
+    assert Version(version).release >= Version(__version__).release
+    assert [each["Version"] for each in metadata(sdist, wheel)] == [version, version]
+    checked = run("python -m twine check --strict dist/*", project)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
     [files] = [
         each["run"] for each in steps("release.yml") if each.get("name", "").startswith("The files of the image")
     ]
