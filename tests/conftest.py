@@ -3,10 +3,36 @@
 from __future__ import annotations
 
 import os
+from typing import Any, Final
 
+import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 # Machines here are shared: no deadlines. CI draws the same examples each time; a developer's machine draws new ones.
 settings.register_profile("ci", deadline=None, derandomize=True)
 settings.register_profile("dev", deadline=None)
 settings.load_profile("ci" if os.environ.get("CI") else "dev")
+
+
+# What boots machines and runs engines, or serves at the ports that the documentation shows: one at a time.
+_ALONE: Final = (
+    "tests/e2e/",
+    "tests/nix/",
+    "tests/test_docs",
+    "tests/test_systemd_boot.py",
+    "tests/test_target_compose.py",
+    "tests/test_target_docker.py",
+)
+
+
+def _group(test: str) -> str:
+    file = test.partition("::")[0]
+    return "alone" if file.startswith(_ALONE) else file
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
+    """For `-n 2`, as CI runs them: a file stays with one worker, as do all files that must be alone."""
+    scheduler = LoadScopeScheduling(config, log)
+    scheduler._split_scope = _group
+    return scheduler

@@ -89,7 +89,6 @@ def shell_in(folder: Path) -> Callable[[str], subprocess.CompletedProcess[str]]:
     return shell
 
 
-@pytest.mark.xdist_group("docs")  # they serve at the ports that the pages show
 @pytest.mark.parametrize("page", pages_for(""), ids=name)
 def test_the_commands_of_a_page_print_what_it_shows(page: Path, checkout: Path) -> None:
     check(commands_of(page, ""), shell_in(checkout))

@@ -17,7 +17,6 @@ from tests.tools import require
 
 __all__ = ["checkout"]
 
-pytestmark = pytest.mark.xdist_group("docs")
 KITS = {"1.0-dev": "branch", "main": "branch", "0.3.0.beta4": "tag"}
 
 

@@ -292,7 +292,6 @@ def moved(agent: Agent, folder: Path) -> Agent:
     return replace(made, variables=agent.variables)
 
 
-@pytest.mark.xdist_group("docker")
 def test_docker_confines_the_containers_as_it_was_meant(created: dict[str, dict[str, Any]]) -> None:
     for name, uid, memory, pids, stop in (("reviewer", 10001, 4 * 2**30, 2048, 45), ("full", 20000, 2**30, 300, 76)):
         config, host = created[name]["Config"], created[name]["HostConfig"]
@@ -311,7 +310,6 @@ def test_docker_confines_the_containers_as_it_was_meant(created: dict[str, dict[
     }
 
 
-@pytest.mark.xdist_group("docker")
 def test_docker_mounts_what_is_read_only_read_only(created: dict[str, dict[str, Any]]) -> None:
     mounts = {name: {each["Destination"]: each["RW"] for each in one["Mounts"]} for name, one in created.items()}
     writable = {name: {path for path, is_writable in each.items() if is_writable} for name, each in mounts.items()}

@@ -24,8 +24,6 @@ from tests.docker_engine import Buildah, Engine, running_engine
 from tests.support import make_agent
 from tests.tools import require
 
-pytestmark = pytest.mark.xdist_group("docker")
-
 WHEEL = f"a2a_claude-{__version__}-py3-none-any.whl"
 CARD = {"name": "Reviewer", "description": "Reads code.\n\nNever writes.", "version": "1.0.0"}
 HOSTILE = [

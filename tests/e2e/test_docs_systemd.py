@@ -17,7 +17,7 @@ from tests.e2e.machine import booted
 from tests.fake_anthropic_api import FakeAPI
 from tests.tools import require
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("docs")]
+pytestmark = pytest.mark.slow
 
 FIRST = ROOT / "docs" / "systemd.md"  # makes the host that the others have
 Shell = Callable[[str], subprocess.CompletedProcess[str]]

@@ -15,7 +15,7 @@ from tests.e2e.fleet import KEY, KEY_PATTERN, compiled, install
 from tests.e2e.machine import Machine
 from tests.fake_anthropic_api import FakeAPI
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("e2e")]
+pytestmark = pytest.mark.slow
 
 STATE = "/var/lib/a2a-claude"
 EXAMPLE, REVIEWER = "a2a-claude-example.service", "a2a-claude-reviewer.service"

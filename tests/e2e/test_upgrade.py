@@ -19,7 +19,6 @@ from tests.fake_anthropic_api import FakeAPI
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.xdist_group("e2e"),
     pytest.mark.parametrize("machine", ["systemd 252"], indirect=True),
 ]
 

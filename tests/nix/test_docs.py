@@ -12,8 +12,6 @@ from tests.nix.flake import Flake
 from tests.nix.installation import nix_of
 from tests.test_docs import shell_in
 
-pytestmark = pytest.mark.xdist_group("docs")
-
 # Flakes name their inputs by URLs: here, the stub and this checkout stand for them.
 NIX = """#!/bin/bash
 options=(--override-input nixpkgs path:{stub} --no-write-lock-file)

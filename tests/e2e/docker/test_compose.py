@@ -24,7 +24,7 @@ from tests.e2e.fleet import KEY, compiled
 from tests.fake_anthropic_api import FakeAPI
 from tests.tools import require
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("docker")]
+pytestmark = pytest.mark.slow
 
 PROJECT = "a2a-claude-e2e"
 # Where they are published by default, and their cards say so.

@@ -17,7 +17,7 @@ from tests.test_docs import checkout, shell_in
 
 __all__ = ["checkout"]
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("docker")]
+pytestmark = pytest.mark.slow
 
 PROJECT = "a2a-claude-docs"
 # Without a registry, and on an engine without a bridge: the base and the packages are the tests' own, and the container

@@ -13,7 +13,7 @@ from a2a_claude import __version__
 from tests.docker_engine import Buildah, Engine
 from tests.e2e.docker.images import DEBIAN, HARDENED, PYTHON, WORKSPACE, build_image
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("docker")]
+pytestmark = pytest.mark.slow
 
 
 def on_python(context: Path, folder: Path) -> Path:

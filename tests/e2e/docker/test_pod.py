@@ -20,7 +20,7 @@ from tests.e2e.docker.images import PROFILE, WORKSPACE
 from tests.e2e.fleet import KEY, compiled
 from tests.fake_anthropic_api import FakeAPI
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("docker")]
+pytestmark = pytest.mark.slow
 
 # Of the addresses for benchmarks (RFC 2544): nobody's network.
 SUBNET, HOST, ADDRESS = "198.18.79.0/24", "198.18.79.1", "198.18.79.2"

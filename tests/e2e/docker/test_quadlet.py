@@ -24,7 +24,7 @@ from tests.e2e.machine import ForContainers, Machine, booted, own_network
 from tests.fake_anthropic_api import FakeAPI
 from tests.trixie import root_with
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("docker")]
+pytestmark = pytest.mark.slow
 
 # Of the addresses for benchmarks (RFC 2544): nobody's network.
 ADDRESS, HOST = "198.18.78.2", "198.18.78.1"

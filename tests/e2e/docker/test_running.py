@@ -19,7 +19,7 @@ from tests.e2e.docker.images import WORKSPACE
 from tests.e2e.fleet import KEY, KEY_PATTERN
 from tests.fake_anthropic_api import FakeAPI
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("docker")]
+pytestmark = pytest.mark.slow
 
 TOKEN = "the-token-of-a-caller"
 UID = 10001
