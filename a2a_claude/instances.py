@@ -20,13 +20,15 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import psutil
 
 LOG_BYTES: Final = 10 << 20
 """A log that is longer than this when its agent starts becomes `server.log.1`."""
 TICK: Final = 0.2
+_LATEST: Final = 253402300800
+"""The year 10000, in seconds since 1970: datetime ends there."""
 
 
 class InstanceError(Exception):
@@ -78,19 +80,31 @@ class Place:
         self._record = folder / "instance.json"
 
     def running(self) -> Instance | None:
-        """The instance whose process lives."""
-        try:
-            instance = Instance(**json.loads(self._record.read_bytes()))
-        except (OSError, ValueError, TypeError):
+        """The instance whose process lives. Whatever else a damaged record says of it, the process counts."""
+        record = self._read()
+        pid, born, created, url = (record.get(each) for each in ("pid", "birth", "created", "url"))
+        if type(pid) is not int or not 0 < pid < 1 << 31 or not isinstance(born, str):
             return None
+        if not isinstance(created, int | float) or not 0 <= created < _LATEST:
+            created = 0.0
+        url = url if isinstance(url, str) else ""
+        instance = Instance(self.name, pid, created, born, url, self.recorded())
         return instance if instance.process else None
 
     def recorded(self) -> list[str]:
         """The arguments of the last start; none when there was none."""
-        try:
-            return list(json.loads(self._record.read_bytes())["arguments"])
-        except (OSError, ValueError, TypeError, KeyError):
+        arguments = self._read().get("arguments")
+        if not isinstance(arguments, list) or not all(isinstance(each, str) for each in arguments):
             return []
+        return arguments
+
+    def _read(self) -> dict[str, Any]:
+        """What `instance.json` holds, of any type; empty when it cannot be read."""
+        try:
+            record = json.loads(self._record.read_bytes())
+        except (OSError, ValueError, RecursionError):
+            return {}
+        return record if isinstance(record, dict) else {}
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:

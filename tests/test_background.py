@@ -15,7 +15,9 @@ from pathlib import Path
 
 import psutil
 import pytest
+from click.testing import CliRunner
 
+from a2a_claude.cli import main
 from a2a_claude.instances import Place, birth
 from tests.serving import PATIENCE, ROOT, environment, write_agent
 
@@ -146,8 +148,19 @@ def test_a_server_is_found_again_after_the_clock_was_set(tmp_path: Path, monkeyp
     assert found.pid == me.pid
 
 
-@pytest.mark.parametrize("url", ["http://127.0.0.1", "", "http://[", "http://127.0.0.1:x", "http://127.0.0.1:99999"])
-def test_a_record_without_an_address_is_told(run: Run, tmp_path: Path, url: str) -> None:
+NO_ADDRESSES = [
+    "http://127.0.0.1",
+    "",
+    "http://[",
+    "http://127.0.0.1:x",
+    "http://127.0.0.1:99999",
+    ["http://a:1"],
+    None,
+]
+
+
+@pytest.mark.parametrize("url", NO_ADDRESSES)
+def test_a_record_without_an_address_is_told(run: Run, tmp_path: Path, url: object) -> None:
     where = place(tmp_path)
     where.folder.mkdir(parents=True)
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
@@ -158,6 +171,52 @@ def test_a_record_without_an_address_is_told(run: Run, tmp_path: Path, url: str)
         (where.folder / "instance.json").unlink()
         process.communicate(b"\n")
     assert (status.returncode, "has no address that can be asked" in status.stdout) == (1, True), status.stderr
+
+
+WRONG: list[object] = [None, True, -1, 0, 1.5, 1 << 40, 1e300, float("nan"), "1", "", "\0", [], [1], {}, {"a": []}]
+TEXTS = ["", "{", "[]", "7", "null", '"text"', "[" * 100_000, "\xff", '{"pid": 1}', '{"pid": 1' + "0" * 5000 + "}"]
+
+
+def damaged() -> Iterator[str]:
+    """Records of a process that lives, each with one thing wrong; and what is no record."""
+    me = psutil.Process()
+    record = {"name": "reviewer", "pid": me.pid, "created": 1.0, "birth": birth(me), "url": "http://a:1"}
+    for key in (*record, "arguments"):
+        for wrong in WRONG:
+            yield json.dumps({**record, "arguments": [], key: wrong})
+        yield json.dumps({name: each for name, each in {**record, "arguments": []}.items() if name != key})
+    yield from TEXTS
+
+
+def test_a_damaged_record_is_no_traceback_and_stops_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_agent(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setattr("a2a_claude.commands.status.ask", lambda *_: "nobody is asked")
+    monkeypatch.setattr(Place, "stop", lambda *_: True)  # this very process
+    where = place(tmp_path)
+    where.folder.mkdir(parents=True)
+    for text in damaged():
+        (where.folder / "instance.json").write_text(text, "latin-1")
+        for command in (["status"], ["status", "--json"], ["status", "reviewer"], ["stop", "reviewer"]):
+            done = CliRunner().invoke(main, command)
+            assert done.exception is None or isinstance(done.exception, SystemExit), text
+        recorded = where.recorded()
+        assert isinstance(recorded, list)
+        assert all(isinstance(each, str) for each in recorded)
+
+
+@pytest.mark.parametrize("key", ["name", "created", "url", "arguments"])
+def test_a_process_is_found_whatever_else_is_wrong_with_its_record(tmp_path: Path, key: str) -> None:
+    where = place(tmp_path)
+    where.folder.mkdir(parents=True)
+    me = psutil.Process()
+    for wrong in WRONG:
+        record = {"name": "a", "pid": me.pid, "created": 1.0, "birth": birth(me), "url": "u", "arguments": []}
+        (where.folder / "instance.json").write_text(json.dumps({**record, key: wrong}))
+        found = where.running()
+        assert found is not None
+        assert found.pid == me.pid
 
 
 def test_a_start_that_is_broken_off_leaves_no_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
