@@ -200,10 +200,8 @@ def test_names_that_are_no_unicode_are_shown_as_well_as_can_be(tmp_path: Path) -
     assert files.collect().event().artifact.parts[0].filename == "\ufffd.txt"
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root writes everywhere")
-def test_a_workspace_that_cannot_be_written_has_no_folder(tmp_path: Path) -> None:
-    tmp_path.chmod(0o500)
-    files = make(tmp_path)
+def test_a_workspace_that_cannot_be_written_has_no_folder() -> None:
+    files = make(Path("/sys"))  # where root makes no folder either
     assert files.open() == ""
     assert files.collect().parts == []
 
