@@ -51,8 +51,9 @@ class Session:
     async def cost(self) -> float | None:
         return self.costs.pop(0) if self.costs else None
 
-    async def stop_background(self, task_id: str) -> None:
+    async def stop_background(self, task_id: str) -> bool:
         self.stopped.append(task_id)
+        return True
 
     async def interrupt(self, bound: float) -> bool:
         return await self.client.interrupt(bound)

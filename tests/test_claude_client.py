@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from claude_agent_sdk import ClaudeAgentOptions, ResultMessage
 
+from a2a_claude.claude import client as clients
 from a2a_claude.claude.client import Client, Stderr
 from a2a_claude.claude.session import ClaudeLost, Received, Totals
 from tests.fake_transport import Frame, ScriptedTransport, assistant, init, result
@@ -168,6 +169,37 @@ async def test_a_broken_stream_breaks_the_turn_and_the_client(frame: Frame, code
     with pytest.raises(ClaudeLost):
         await answered(client, "u2")
     await client.close()
+
+
+@pytest.mark.parametrize("deaf", [True, False])
+@asynchronous
+async def test_a_turn_that_is_silent_goes_on_as_long_as_the_process_answers(
+    deaf: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clients, "SILENT_SECONDS", 0.05)
+    go = asyncio.Event()
+    client, transport = await started([init(), {"_wait": go}, result("late")], deaf=deaf)
+    turn = asyncio.create_task(answered(client))
+    if deaf:
+        with pytest.raises(ClaudeLost, match="does not answer"):
+            await turn
+        assert not client.usable
+    else:
+        while sum(each.get("request", {}).get("subtype") == "get_usage" for each in transport.written) < 2:
+            await asyncio.sleep(0.01)
+        go.set()
+        assert texts(await turn) == ["late"]
+    await client.close()
+
+
+@asynchronous
+async def test_a_background_task_is_not_waited_for_when_nothing_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clients, "CHANGE_SECONDS", 0.05)
+    for deaf in (True, False):
+        client, _ = await started([init(), result("held")], deaf=deaf)
+        await answered(client)
+        assert await client.stop_background("b1") is not deaf
+        await client.close()
 
 
 @asynchronous

@@ -10,10 +10,13 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from a2a.types.a2a_pb2 import Part
 
 from a2a_claude.a2a.lifecycle import Lifecycle
+from a2a_claude.claude import client as clients
+from a2a_claude.claude import turn as turns
 from a2a_claude.claude.executor import ClaudeExecutor
 from a2a_claude.claude.sessions import Pool
 from a2a_claude.observe.redaction import Redactor
@@ -187,6 +190,68 @@ async def test_work_of_a_type_that_does_not_hold_is_named_and_ended(tmp_path: Pa
         assert (state(task), texts(task)) == ("completed", ["serving"])
         [left] = task["metadata"]["backgroundTasks"]
         assert (left["type"], left["stopped"]) == ("local_bash", True)
+
+
+SERVER = "import os, time; print(os.getpid(), file=open('pid', 'w'), flush=True)\nwhile 1: print('/'); time.sleep(0.05)"
+
+
+@pytest.mark.parametrize("end", ["stop", "leave"])
+def test_a_server_in_the_background_holds_no_task_for_ever(tmp_path: Path, end: str) -> None:
+    """However much it prints, and without a bound of the prompt."""
+
+    @asynchronous
+    async def run() -> None:
+        background = {"idleTimeout": 1000, "atEnd": end}
+        async with served(tmp_path, {"timeouts": {"prompt": 0}}, claude={"background": background}) as (lifecycle, _):
+            caller = Caller(lifecycle)
+            work = bash(f'python3 -uc "{SERVER}"', run_in_background=True)
+            task = await caller.task(directive(work, {"text": "serving"}), context_id="c")
+            assert (state(task), task["metadata"]["reason"]) == ("completed", "background_idle")
+            assert texts(task) == ["serving"]
+            [named] = task["metadata"]["backgroundTasks"]
+            assert (named["type"], named["stopped"]) == ("local_bash", end == "stop")
+            server = psutil.Process(int((tmp_path / "workspace" / "pid").read_text()))
+            if end == "stop":
+                server.wait(10)
+            assert texts(await caller.task(directive({"text": "next"}), context_id="c")) == ["next"]
+            assert server.is_running() is (end == "leave")
+        assert not server.is_running()
+
+    run()
+
+
+@pytest.mark.parametrize("end", ["timeout", "background_idle", "claude_lost"])
+def test_a_cli_that_never_answers_again_ends_with_its_turn(
+    tmp_path: Path, end: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is stopped by a signal: an interrupt gets no answer either. `claude_lost`: no bound of the config ends it."""
+    monkeypatch.setattr(turns, "INTERRUPT_SECONDS", 1)
+    monkeypatch.setattr(clients, "SILENT_SECONDS", 0.5 if end == "claude_lost" else 60)
+    held = end == "background_idle"
+    config = {"timeouts": {"prompt": 4000 if end == "timeout" else 0}}
+
+    @asynchronous
+    async def run() -> None:
+        background = {"idleTimeout": 1000, "atEnd": "leave"}
+        async with served(tmp_path, config, claude={"background": background}) as (lifecycle, _):
+            caller = Caller(lifecycle)
+            work = bash(f"touch begun; {SLOW}", **({"run_in_background": True} if held else {}))
+            task = await caller.task(directive(work, {"text": "working"}), context_id="c", return_immediately=True)
+            begun = tmp_path / "workspace" / "begun"
+            while not ("backgroundTasks" in task.get("metadata", {}) if held else begun.exists()):
+                await asyncio.sleep(0.05)
+                task = await caller.get(task["id"])
+            [cli] = [each for each in psutil.Process().children(recursive=True) if each.name() == "claude"]
+            cli.suspend()
+            async for _ in caller.subscribe(task["id"]):
+                pass
+            task = await caller.get(task["id"])
+            assert (state(task), task["metadata"]["reason"]) == ("completed" if held else "failed", end)
+            assert [each["stopped"] for each in task["metadata"].get("backgroundTasks", [])] == [True] * held
+            assert not cli.is_running()
+            assert texts(await caller.task(directive({"text": "next"}), context_id="c")) == ["next"]
+
+    run()
 
 
 @asynchronous

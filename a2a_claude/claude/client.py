@@ -26,7 +26,8 @@ logger = logging.getLogger(__name__)
 START_SECONDS: Final = 45.0
 CLOSE_SECONDS: Final = 2.5
 CONTROL_SECONDS: Final = 2.0
-MODE_SECONDS: Final = 5.0
+CHANGE_SECONDS: Final = 5.0
+SILENT_SECONDS: Final = 60.0
 STDERR_LINES: Final = 50
 
 
@@ -81,6 +82,7 @@ class Client:
         self._working = False  # a prompt is unanswered, or a round is on
         self._idle = asyncio.Event()
         self._idle.set()
+        self._frames = 0
         self.lost: ClaudeLost | None = None
         self.session_id: str | None = None
         self.turns = 0
@@ -132,6 +134,7 @@ class Client:
         turn = self._turn = _Turn(uuid, waits=self._working)
         self._begin()
         self.turns += 1
+        watching = asyncio.create_task(self._watch(), name="claude-watch")
         try:
             await self._send({"type": "user", "message": {"role": "user", "content": blocks}, "uuid": uuid})
             while True:
@@ -140,8 +143,18 @@ class Client:
                     raise received
                 yield received
         finally:
+            watching.cancel()
             if self._turn is turn:
                 self._turn = None
+
+    async def _watch(self) -> None:
+        """Loses a process that says nothing and does not answer either: nobody may have set a bound for the turn."""
+        while True:
+            frames = self._frames
+            await asyncio.sleep(SILENT_SECONDS)
+            if frames == self._frames and not await self.answers(SILENT_SECONDS):
+                self._lose(ClaudeLost("Claude does not answer any more", detail=str(self._stderr)))
+                return
 
     def detach(self) -> None:
         """Nobody listens any more, also when the turn's stream was left without being closed."""
@@ -152,7 +165,7 @@ class Client:
         if self.lost:
             return False
         if not self._working:
-            return True
+            return await self.answers(bound)
         try:
             async with asyncio.timeout(bound):
                 await self._sdk.interrupt()
@@ -166,29 +179,40 @@ class Client:
 
     async def control(self, request: dict[str, Any], bound: float) -> dict[str, Any] | None:
         """What the CLI answers to a control request of its protocol; None when it cannot, or not in `bound` seconds."""
+        answer = await self._ask(request, bound)
+        if isinstance(answer, dict):
+            return answer
+        logger.debug("Claude does not answer %s: %s", request.get("subtype"), answer)
+        return None
+
+    async def answers(self, bound: float) -> bool:
+        """Whether the CLI answers at all, be it with a refusal, within `bound` seconds."""
+        return not isinstance(await self._ask({"subtype": "get_usage"}, bound), TimeoutError) and self.usable
+
+    async def _ask(self, request: dict[str, Any], bound: float) -> dict[str, Any] | Exception:
+        """The answer to a control request, or why there is none: TimeoutError when nothing came."""
         query: Any = self._sdk._query
         if self.lost or query is None:
-            return None
+            return self.lost or ClaudeLost("the process has not started")
         try:
-            answer = await asyncio.wait_for(query._send_control_request(request), bound)
+            answer: dict[str, Any] = await asyncio.wait_for(query._send_control_request(request), bound)
         except Exception as error:  # noqa: BLE001 - an older CLI, or one that ends
-            logger.debug("Claude does not answer %s: %s", request.get("subtype"), error)
-            return None
-        return answer if isinstance(answer, dict) else None
+            return error
+        return answer
 
     async def set_mode(self, mode: PermissionMode) -> bool:
         """See `LiveSession.set_mode`."""
         try:
-            await asyncio.wait_for(self._sdk.set_permission_mode(mode), MODE_SECONDS)
+            await asyncio.wait_for(self._sdk.set_permission_mode(mode), CHANGE_SECONDS)
         except Exception as error:  # noqa: BLE001 - whatever it was, this process cannot be used again
             logger.debug("The permission mode was not changed: %s", error)
             return False
         return self.usable
 
-    async def stop_background(self, task_id: str) -> None:
+    async def stop_background(self, task_id: str) -> bool:
         """See `LiveSession.stop_background`."""
-        with contextlib.suppress(Exception):
-            await self._sdk.stop_task(task_id)
+        answer = await self._ask({"subtype": "stop_task", "task_id": task_id}, CHANGE_SECONDS)
+        return not isinstance(answer, TimeoutError) and self.usable
 
     async def spending(self) -> float | None:
         """The session's cost up to now, in US dollars; None when it is not told."""
@@ -246,6 +270,7 @@ class Client:
             self._lose(_lost(error, self._stderr))
 
     def _take(self, frame: Frame) -> None:
+        self._frames += 1
         kind = frame.get("type")
         if isinstance(frame.get("session_id"), str) and kind in ("system", "result", "assistant"):
             self.session_id = frame["session_id"] or self.session_id

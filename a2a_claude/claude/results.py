@@ -19,7 +19,7 @@ REASONS: Final[Mapping[str, str]] = {
     "billing_error": "The account cannot pay for the request.",
     "claude_error": "Claude ended with an error that is not known here; `subtype` and `terminalReason` say more.",
     "claude_failed": "The process that runs Claude failed.",
-    "claude_lost": "The process that runs Claude ended in the middle of the turn.",
+    "claude_lost": "The process that runs Claude ended in the middle of the turn, or does not answer any more.",
     "claude_start_failed": "No process that runs Claude could be started.",
     "config_invalid": "The agent's config cannot be served.",
     "empty_result": "Claude ended its turn without an answer.",

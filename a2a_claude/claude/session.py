@@ -100,12 +100,14 @@ class LiveSession(Protocol):
         What a resumed session says before it takes in the prompt is dropped, apart from `system` frames.
 
         Raises:
-            ClaudeLost: the process ended or its stream broke; the last of its standard error is in it.
+            ClaudeLost: the process ended, its stream broke, or it answers nothing any more; the last of its standard
+                error is in it.
         """
         ...
 
-    async def stop_background(self, task_id: str) -> None:
-        """Asks the CLI to stop a background task; no error when there is none of that id."""
+    async def stop_background(self, task_id: str) -> bool:
+        """Asks the CLI to stop a background task; no error when there is none of that id. False: it did not answer,
+        release it with `healthy=False`."""
         ...
 
     async def set_mode(self, mode: PermissionMode) -> bool:
@@ -119,7 +121,7 @@ class LiveSession(Protocol):
     async def interrupt(self, bound: float) -> bool:
         """Interrupts what runs and waits up to `bound` seconds for its result.
 
-        True: the CLI is idle and may be used again. False: it did not answer, release it with `healthy=False`.
+        True: the CLI is idle and answers, use it again. False: it did not answer, release it with `healthy=False`.
         A turn that is being iterated gets the frames of the interrupted round like any others.
         """
         ...

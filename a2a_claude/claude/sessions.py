@@ -97,8 +97,8 @@ class PooledSession:
     async def set_mode(self, mode: PermissionMode) -> bool:
         return await self.held.client.set_mode(mode)
 
-    async def stop_background(self, task_id: str) -> None:
-        await self.held.client.stop_background(task_id)
+    async def stop_background(self, task_id: str) -> bool:
+        return await self.held.client.stop_background(task_id)
 
     async def cost(self) -> float | None:
         return await self.held.client.spending()

@@ -191,10 +191,12 @@ class Turn:
     async def _leave_background(self, ending: Ending) -> None:
         """Names what still runs, and stops it when the config says so, or the caller cancelled."""
         left = self._background.metadata()
-        stop = ending.canceled or self._config.claude.background.at_end == "stop"
-        if stop and ending.healthy:
+        if ending.canceled or self._config.claude.background.at_end == "stop":
+            stop = True
             for each in self._background.live:
-                await self._session.stop_background(each.id)
+                ending.healthy = ending.healthy and await self._session.stop_background(each.id)
+        else:
+            stop = not ending.healthy  # it ends with a process that cannot be used again
         if left or self._held:
             # The metadata of a status joins the task's: an empty list takes back what a held round told.
             ending.metadata["backgroundTasks"] = [{**each, "stopped": stop} for each in left]
