@@ -13,6 +13,8 @@ import pytest
 
 from a2a_claude.claude import streaming
 from a2a_claude.claude import turn as turns
+from a2a_claude.claude.client import Client
+from a2a_claude.claude.session import Frame
 from tests.fake_anthropic_api import directive
 from tests.lifecycle import Caller, asynchronous, serving, state, texts
 from tests.test_claude_end_to_end import bash, served
@@ -100,5 +102,40 @@ def test_every_ending_keeps_what_was_said_and_closes_it(
         async with serving(path=path) as lifecycle:
             task = await Caller(lifecycle).get(task_id)
         assert (state(task), reason(task), texts(task)) == (*expected, [TEXT])
+
+    run()
+
+
+@pytest.mark.parametrize("after", [1, 30])
+def test_a_stop_in_the_flow_of_text_loses_nothing_of_what_has_come(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: int
+) -> None:
+    """What the API has sent, and Claude Code has not passed on when it is interrupted, has not come."""
+    come: list[str] = []
+    flowing = asyncio.Event()
+    take = Client._take
+
+    def taking(self: Client, frame: Frame) -> None:
+        if text := frame.get("event", {}).get("delta", {}).get("text"):
+            come.append(text)
+            if len(come) == after:
+                flowing.set()
+        take(self, frame)
+
+    monkeypatch.setattr(Client, "_take", taking)
+
+    @asynchronous
+    async def run() -> None:
+        path = tmp_path / "tasks.sqlite3"
+        async with served(tmp_path, {"features": {"streamArtifactChunks": True}}, path) as (lifecycle, _):
+            script = directive({"text": "part of it " * 400, "chunks": 400, "delay": 0.01})
+            task = await Caller(lifecycle).task(script, return_immediately=True)
+            await flowing.wait()
+            await lifecycle.drain(0)
+        async with serving(path=path) as lifecycle:
+            task = await Caller(lifecycle).get(task["id"])
+        assert (state(task), reason(task)) == ("failed", "server_stopped")
+        assert "".join(texts(task)) == "".join(come)
+        assert after <= len(come) < 400
 
     run()
