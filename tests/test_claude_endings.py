@@ -46,23 +46,45 @@ async def leave(*_: Any) -> None:
 
 STALLED = {"text": TEXT, "chunks": 5, "stall": 60}
 CALL = {"text": TEXT, "chunks": 5, **bash("true")}
+IN_TOOL = {"text": TEXT, **bash("python3 -c 'import time; time.sleep(60)'")}
 
 
 @pytest.mark.parametrize(
-    ("script", "end", "expected"),
+    ("script", "end", "expected", "streams"),
     [
-        ([STALLED], stop, ("failed", "server_stopped")),
-        ([{"text": TEXT, **bash("python3 -c 'import time; time.sleep(60)'")}], stop, ("failed", "server_stopped")),
-        ([STALLED], cancel, ("canceled", None)),
-        ([STALLED], leave, ("failed", "timeout")),
-        ([STALLED], kill, ("failed", "claude_lost")),
-        ([CALL, {"status": 429}], leave, ("failed", "rate_limit")),
-        ([CALL, {"status": 500}], leave, ("failed", "api_unavailable")),
+        ([STALLED], stop, ("failed", "server_stopped"), True),
+        ([IN_TOOL], stop, ("failed", "server_stopped"), True),
+        ([IN_TOOL], stop, ("failed", "server_stopped"), False),
+        ([STALLED], cancel, ("canceled", None), True),
+        ([IN_TOOL], cancel, ("canceled", None), False),
+        ([STALLED], leave, ("failed", "timeout"), True),
+        ([STALLED], kill, ("failed", "claude_lost"), True),
+        ([IN_TOOL], kill, ("failed", "claude_lost"), False),
+        ([CALL, {"status": 429}], leave, ("failed", "rate_limit"), True),
+        ([CALL, {"status": 500}], leave, ("failed", "api_unavailable"), True),
+        ([CALL, {"status": 500}], leave, ("failed", "api_unavailable"), False),
     ],
-    ids=["stop", "stop in a tool", "cancel", "timeout", "kill -9", "rate limit", "API error"],
+    ids=[
+        "stop",
+        "stop in a tool",
+        "stop in a tool, whole",
+        "cancel",
+        "cancel, whole",
+        "timeout",
+        "kill -9",
+        "kill -9, whole",
+        "rate limit",
+        "API error",
+        "API error, whole",
+    ],
 )
 def test_every_ending_keeps_what_was_said_and_closes_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: list[dict[str, Any]], end: End, expected: tuple[str, str]
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    script: list[dict[str, Any]],
+    end: End,
+    expected: tuple[str, str],
+    streams: bool,
 ) -> None:
     said = asyncio.Event()
 
@@ -76,7 +98,7 @@ def test_every_ending_keeps_what_was_said_and_closes_it(
     monkeypatch.setattr(streaming, "SECONDS", 3600)
     monkeypatch.setattr(turns, "Response", Watched)
     config = {
-        "features": {"streamArtifactChunks": True},
+        "features": {"streamArtifactChunks": streams},
         "timeouts": {"prompt": 5000 if expected[1] == "timeout" else 0},
     }
 

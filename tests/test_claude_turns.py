@@ -629,3 +629,35 @@ def test_no_json_that_a_model_can_write_breaks_its_turn(
             assert texts(await caller.task(context_id="c")) == ["next"]
 
     run()
+
+
+SAID = [init(), assistant("I look."), assistant("Half of it is there.")]
+KEPT = "I look.\n\nHalf of it is there."
+ENDS: list[tuple[str, list[Frame], dict[str, Any], str, list[str]]] = [
+    ("answer", [result("Half of it is there.")], {}, "", ["Half of it is there."]),
+    ("no answer", [result("")], {}, "empty_result", [KEPT]),
+    ("no data", [result("Half of it is there.")], SCHEMA, "structured_output_missing", [KEPT]),
+    ("API", [result("API Error: 500", is_error=True, api_error_status=500)], {}, "api_unavailable", [KEPT]),
+    ("process", [{"_exit": -9}], {}, "claude_lost", [KEPT]),
+    ("timeout", [{"_wait_interrupt": True}, ABORTED], {"timeouts": {"prompt": 100}}, "timeout", [KEPT]),
+    ("limit", [limit("rejected"), {"_wait_interrupt": True}, ABORTED], {}, "rate_limit", []),
+    ("refusal", [REFUSED, result("no")], {}, "refusal", []),
+]
+
+
+@pytest.mark.parametrize(
+    ("frames", "config", "expected", "kept"), [row[1:] for row in ENDS], ids=[row[0] for row in ENDS]
+)
+def test_without_a_stream_what_was_said_is_told_when_no_answer_comes(
+    frames: list[Frame], config: dict[str, Any], expected: str, kept: list[str]
+) -> None:
+    @asynchronous
+    async def run() -> None:
+        async with room([*SAID, *frames], config=config) as served:
+            events = [each async for each in Caller(served.lifecycle).stream()]
+            assert list(replayed(events).values()) == kept
+            assert closed(events)
+            assert kinds(events)[-1] == ("failed" if expected else "completed")
+            assert events[-1]["statusUpdate"]["metadata"].get("reason", "") == expected
+
+    run()

@@ -2,7 +2,8 @@
 
 Deltas are joined for up to `SECONDS` or `CHARACTERS`, redacted across their borders, and published. The first piece
 makes the artifact, the others append, the last one closes it, on every ending. Text that the API had to begin again
-replaces what was told of it.
+replaces what was told of it. Where nothing is told before its end, the answer is the text of the result, and what was
+said before that is kept for the case that none comes.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ Publish = Callable[[TaskArtifactUpdateEvent], Awaitable[None]]
 class Response:
     """One artifact. `told` is whether anything was published of it; `closed` that its last piece was."""
 
-    def __init__(self, artifact_id: str, publish: Publish, redactor: Redactor) -> None:
+    def __init__(self, artifact_id: str, publish: Publish, redactor: Redactor, *, pieces: bool = True) -> None:
+        """Without `pieces` nothing is published before its end."""
+        self._pieces = pieces
         self._id, self._publish, self._redactor = artifact_id, publish, redactor
         self._stream = StreamRedactor(redactor)
         self._text = ""  # all of it, as Claude wrote it
@@ -59,6 +62,8 @@ class Response:
         self._apart = False
         self._text += text
         self._waiting += self._stream.feed(text)
+        if not self._pieces:
+            return
         if len(self._waiting) >= CHARACTERS:
             await self._flush()
         elif self._waiting and self._timer is None:
@@ -83,7 +88,7 @@ class Response:
         await self._flush(parts, last=True)
 
     async def whole(self, text: str, parts: Sequence[Part] = ()) -> None:
-        """All of it at once, for a round of which nothing was streamed."""
+        """All of it at once, in place of what was added and not told."""
         self._text = json_values.whole(text)
         self._waiting = self._redactor.answer(self._text)
         self._stream = StreamRedactor(self._redactor)

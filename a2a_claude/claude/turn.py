@@ -42,6 +42,8 @@ LAST_WORDS_SECONDS: Final = 1.0
 SETTLE_SECONDS: Final = 10.0
 # Of structured output, which a client may have asked to be deep; parsers of protobuf take about 30.
 LEVELS: Final = 24
+# What was said before such an end is not told after it: the next message goes on, or nobody wants it told.
+_UNTOLD: Final = ("rate_limit", "refusal")
 
 Publish = Callable[[TaskStatusUpdateEvent | TaskArtifactUpdateEvent], Awaitable[None]]
 
@@ -165,6 +167,8 @@ class Turn:
             ending.failure = Failure("empty_result", "Claude ended its turn without an answer.")
         if why == "idle":
             ending.metadata["reason"] = "background_idle"
+        if ending.failure is not None and ending.failure.reason in _UNTOLD and not self._streams:
+            await self._response.whole("")
         await self._response.close()
         await self._leave_background(ending)
         return ending
@@ -267,7 +271,7 @@ class Turn:
             return self._limited(self._limits.error(said.error, now))
         if said.id not in self._streamed:
             self._note(unfinished=False)
-            if self._streams:
+            if self._outputs.text:
                 for text in said.texts:
                     await self._response.add(text, block=True)
         return False
@@ -307,7 +311,7 @@ class Turn:
         text = said if isinstance(said, str) else ""
         data = frame.get("structured_output")
         parts = [_data(data)] if data is not None and self._outputs.data else []
-        if self._response.text.strip():
+        if self._streams and self._response.text.strip():
             self._answered = True
             await self._response.close(parts)
             return text
@@ -317,7 +321,7 @@ class Turn:
         return text
 
     def _new_response(self) -> Response:
-        return Response(self._artifact_id(self._round), self._publish, self._redactor)
+        return Response(self._artifact_id(self._round), self._publish, self._redactor, pieces=self._streams)
 
 
 def _data(value: Any) -> Part:
