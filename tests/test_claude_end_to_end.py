@@ -105,6 +105,37 @@ async def test_a_budget_ends_the_turn_that_spends_it_and_no_process(tmp_path: Pa
 
 
 @asynchronous
+async def test_agents_hooks_effort_and_bounds_of_the_config_are_claudes(tmp_path: Path) -> None:
+    hook = {"matcher": "Bash", "hooks": [{"type": "command", "command": "touch hooked"}]}
+    critic = {"description": "Criticises what was written.", "prompt": "Be strict."}
+    claude = {
+        "model": "claude-sonnet-5-5",
+        "effort": "low",
+        "maxTurns": 2,
+        "hooks": {"PreToolUse": [hook]},
+        "agents": {"critic": critic},
+    }
+    async with served(tmp_path, claude=claude) as (lifecycle, api):
+        caller = Caller(lifecycle)
+        assert texts(await caller.task(directive(bash("true"), {"text": "done"}), context_id="c")) == ["done"]
+        assert (tmp_path / "workspace" / "hooked").exists()
+        body = api.messages[0]["body"]
+        assert (body["model"], body["output_config"]["effort"]) == ("claude-sonnet-5-5", "low")
+        assert critic["description"] in str(body)
+        task = await caller.task(directive(bash("true")), context_id="c")
+        assert (state(task), task["metadata"]["reason"]) == ("failed", "max_turns")
+        assert texts(await caller.task(directive({"text": "next"}), context_id="c")) == ["next"]
+
+
+@asynchronous
+async def test_without_credentials_a_turn_fails_and_says_so(tmp_path: Path) -> None:
+    async with served(tmp_path, credentials={}) as (lifecycle, api):
+        task = await Caller(lifecycle).task(directive({"text": "never"}))
+        assert (state(task), task["metadata"]["reason"]) == ("failed", "authentication_failed")
+        assert api.messages == []
+
+
+@asynchronous
 async def test_a_session_has_the_title_of_the_config(tmp_path: Path) -> None:
     async with served(tmp_path, session={"titlePrefix": "a2a: "}) as (lifecycle, _):
         await Caller(lifecycle).task(directive({"text": "hello"}), context_id="context-1")

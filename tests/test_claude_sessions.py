@@ -315,6 +315,16 @@ async def test_an_expired_session_is_not_continued() -> None:
 
 
 @asynchronous
+async def test_what_has_expired_is_swept_also_when_nobody_asks_for_it() -> None:
+    store = await Store.open(":memory:")
+    await store.set_session("c", "me", "old")
+    pool = Pool(Starter(ttl=1, cleanupInterval=1), store)
+    pool.open()
+    await until(lambda: store.session("c", "me") is None)
+    await pool.shutdown(1)
+
+
+@asynchronous
 async def test_cancelling_acquire_leaves_the_process_in_the_pool() -> None:
     starter = Starter()
     starter.delay = 0.05

@@ -432,6 +432,42 @@ async def test_a_held_task_without_progress_is_released() -> None:
         assert served.sessions.released == [True]
 
 
+@pytest.mark.parametrize(("code", "expected"), [(0, None), (1, "claude_lost")])
+def test_a_process_that_ends_in_good_order_between_rounds_has_answered(code: int, expected: str | None) -> None:
+    @asynchronous
+    async def run() -> None:
+        frames = [init(), background(("b1", "local_bash")), result("started"), {"_exit": code}]
+        async with room(frames) as served:
+            task = await Caller(served.lifecycle).task()
+            assert (state(task), reason(task)) == ("failed" if expected else "completed", expected)
+            assert texts(task) == ["started"]
+            assert [each["stopped"] for each in task["metadata"]["backgroundTasks"]] == [True]
+            assert served.sessions.released == [False]
+
+    run()
+
+
+@pytest.mark.parametrize("end", [[result("an answer")], [{"_exit": 0}], [{"_exit": -9}], [{"_raise": "broken"}]])
+def test_a_cancelled_task_ends_once_however_its_turn_does(end: list[Frame]) -> None:
+    @asynchronous
+    async def run() -> None:
+        async with room([init(), *streamed("so far")[:3], {"_wait_interrupt": True}, *end], config=STREAMING) as served:
+            caller = Caller(served.lifecycle)
+            events = []
+            async for each in caller.stream():
+                events.append(each)
+                if "artifactUpdate" in each and len(events) == 3:
+                    await caller.cancel(events[0]["task"]["id"])
+            assert [each for each in kinds(events) if "artifact" not in each] == [
+                "task:submitted",
+                "working",
+                "canceled",
+            ]
+            assert closed(events)
+
+    run()
+
+
 @asynchronous
 async def test_a_later_round_that_fails_fails_the_task() -> None:
     frames = [
@@ -641,6 +677,14 @@ ENDS: list[tuple[str, list[Frame], dict[str, Any], str, list[str]]] = [
     ("process", [{"_exit": -9}], {}, "claude_lost", [KEPT]),
     ("timeout", [{"_wait_interrupt": True}, ABORTED], {"timeouts": {"prompt": 100}}, "timeout", [KEPT]),
     ("limit", [limit("rejected"), {"_wait_interrupt": True}, ABORTED], {}, "rate_limit", []),
+    (
+        "limit, and no process after it",
+        [limit("rejected"), {"_wait_interrupt": True}, {"_exit": 1}],
+        {},
+        "rate_limit",
+        [],
+    ),
+    ("limit, and an error of its end", [limit("rejected"), {"_exit": -9}], {}, "rate_limit", []),
     ("refusal", [REFUSED, result("no")], {}, "refusal", []),
 ]
 

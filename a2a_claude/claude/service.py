@@ -75,8 +75,7 @@ async def open_service(
     """
     processes = Processes(config, folder, find, inherited, hidden, delegates=delegates, files=files)
     own = processes.environment
-    if not own.credentials:
-        logger.warning("No credentials of Claude are set: ANTHROPIC_API_KEY, or others in claude.credentials")
+    _warn(config, own.credentials)
     named = versions(config.claude)
     logger.info("Claude: %s", ", ".join(f"{name} {version}" for name, version in named.items()), extra=named)
     redactor = Redactor([*secrets, *own.secrets])
@@ -98,6 +97,22 @@ async def open_service(
     looks = bool(processes.servers.used) and config.session.spare_clients == 0
     looking = asyncio.create_task(_look(processes), name="mcp-look") if looks else None
     return Service(executor, pool, processes.servers, ContextBuilder(processes, redactor, spent), looking)
+
+
+def _warn(config: Config, credentials: Iterable[str]) -> None:
+    """What whoever starts the agent may not have meant."""
+    claude = config.claude
+    if not credentials:
+        logger.warning("No credentials of Claude are set: ANTHROPIC_API_KEY, or others in claude.credentials")
+    if claude.permission_mode == "bypassPermissions":
+        logger.warning(
+            "Claude does whatever it is talked into, and asks nobody: claude.permissionMode is bypassPermissions"
+        )
+    if claude.setting_sources:
+        logger.warning(
+            "Claude loads settings, hooks and instructions from outside of this config: claude.settingSources is %s",
+            ", ".join(claude.setting_sources),
+        )
 
 
 async def _look(processes: Processes) -> None:

@@ -28,7 +28,7 @@ from a2a_claude.claude.content import EVERYTHING, Block, Outputs
 from a2a_claude.claude.json_values import sendable
 from a2a_claude.claude.rate_limits import RateLimits, Verdict
 from a2a_claude.claude.results import REFUSED_TEXT, Failure, Seen, failure_of
-from a2a_claude.claude.session import ClaudeError, Frame, LiveSession, Received
+from a2a_claude.claude.session import ClaudeError, ClaudeLost, Frame, LiveSession, Received
 from a2a_claude.claude.streaming import Response
 from a2a_claude.claude.usage import Usage
 from a2a_claude.config.model import Config
@@ -154,7 +154,8 @@ class Turn:
         broken = reader.exception() if reader.done() else None
         if broken is not None:
             ending.healthy = False
-            if not ending.canceled:
+            between = self._held and not self._open
+            if not ending.canceled and not (between and isinstance(broken, ClaudeLost) and broken.exit_code == 0):
                 ending.failure = self._broken(broken)
         elif self._open or why in ("canceled", "timeout", "budget", "idle"):
             ending.healthy = await self._silence(reader)
