@@ -190,6 +190,25 @@ def test_a_failure_of_the_api_is_a_failed_task_with_its_reason(
 
 
 @asynchronous
+async def test_a_limit_of_a_subscription_is_told_with_all_that_is_known(tmp_path: Path) -> None:
+    def headers(status: str, claim: str, used: str) -> dict[str, str]:
+        told = {"status": status, "reset": "4102444800", "representative-claim": claim, "5h-utilization": used}
+        return {f"anthropic-ratelimit-unified-{name}": value for name, value in told.items()}
+
+    async with served(tmp_path, credentials={"CLAUDE_CODE_OAUTH_TOKEN": "sk-ant-oat01-token"}) as (lifecycle, _):
+        caller = Caller(lifecycle)
+        limited = {"status": 429, "headers": headers("rejected", "five_hour", "1.0")}
+        task = await caller.task(directive({"text": "I look.", **bash("true")}, limited), context_id="c")
+        told = task["metadata"]
+        assert (state(task), told["reason"], told["source"]) == ("failed", "rate_limit", "rate_limit_event")
+        assert (told["rateLimitType"], told["resetsAtIso"]) == ("five_hour", "2100-01-01T00:00:00.000Z")
+        assert told["usage"]["outputTokens"] > 0
+        assert texts(task) == []
+        near = {"text": "next", "headers": headers("allowed_warning", "five_hour", "0.9")}
+        assert texts(await caller.task(directive(near), context_id="c")) == ["next"]
+
+
+@asynchronous
 async def test_cancel_in_a_tool_ends_it_and_the_context_goes_on(tmp_path: Path) -> None:
     async with served(tmp_path) as (lifecycle, _):
         caller = Caller(lifecycle)

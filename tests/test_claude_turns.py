@@ -502,7 +502,8 @@ def limit(status: str, **members: Any) -> Frame:
 
 @asynchronous
 async def test_a_rate_limit_ends_the_turn_with_what_is_known_of_it() -> None:
-    aborted = result(subtype="error_during_execution", is_error=True, terminal_reason="aborted_streaming")
+    used = {"usage": {"output_tokens": 7}, "total_cost_usd": 0.25}
+    aborted = result(subtype="error_during_execution", is_error=True, terminal_reason="aborted_streaming", **used)
     told = limit("rejected", rateLimitType="five_hour", resetsAt=4_102_444_800)
     frames = [init(), *streamed("so far " * 50)[:3], told, {"_wait_interrupt": True}, aborted]
     async with room(frames, [init(), result("again")], config=STREAMING) as served:
@@ -520,6 +521,7 @@ async def test_a_rate_limit_ends_the_turn_with_what_is_known_of_it() -> None:
             "resetsAt": 4_102_444_800_000,
             "resetsAtIso": "2100-01-01T00:00:00.000Z",
         }
+        assert (end["metadata"]["usage"]["outputTokens"], end["metadata"]["usage"]["costUsd"]) == (7, 0.25)
         assert "(5-hour limit). It resets at 2100-01-01T00:00:00.000Z." in end["status"]["message"]["parts"][0]["text"]
         assert texts(await caller.task(context_id="c")) == ["again"]
 

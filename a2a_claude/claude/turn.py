@@ -98,6 +98,7 @@ class Turn:
         self._answered = self._held = False  # something was said; a round has ended and the task was held
         self._progress = time.monotonic()
         self._failure: Failure | None = None
+        self._limit_reached = asyncio.Event()
         self.missing: tuple[tuple[str, str], ...] = ()
         """MCP servers that it does without, and their states."""
 
@@ -108,32 +109,36 @@ class Turn:
         """
         reader = asyncio.create_task(self._read(blocks), name="claude-turn")
         stopping = asyncio.create_task(self._stop.wait())
+        limited = asyncio.create_task(self._limit_reached.wait())
         try:
-            why = await self._watch(reader, stopping)
+            why = await self._watch(reader, stopping, limited)
             return await self._end(reader, why)
         except asyncio.CancelledError:
             await self._silence(reader, STOP_SECONDS)
             raise
         finally:
-            stopping.cancel()
-            reader.cancel()
+            for task in (stopping, limited, reader):
+                task.cancel()
             with contextlib.suppress(Exception):
                 await self._response.close()
 
     # Watching
 
-    async def _watch(self, reader: asyncio.Task[None], stopping: asyncio.Task[Any]) -> str:
-        """Why it is over: `read`, `canceled`, `timeout`, `budget`, `idle` or `settled`."""
+    async def _watch(self, reader: asyncio.Task[None], *others: asyncio.Task[Any]) -> str:
+        """Why it is over: `read`, `canceled`, `limited`, `timeout`, `budget`, `idle` or `settled`. `others` end when it
+        is to stop, and when a limit is reached."""
         before = 0.0
         while True:
             waited = self._waited()
             deadline = None if self._deadline is None else self._deadline + waited
             left = TICK if deadline is None else min(TICK, max(0.0, deadline - time.monotonic()))
-            await asyncio.wait({reader, stopping}, timeout=left, return_when=asyncio.FIRST_COMPLETED)
-            if stopping.done():
+            await asyncio.wait({reader, *others}, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+            if self._stop.is_set():
                 return "canceled"
             if reader.done():
                 return "read"
+            if self._limit_reached.is_set():
+                return "limited"
             now = time.monotonic()
             if waited != before:
                 self._progress, before = now, waited
@@ -157,7 +162,7 @@ class Turn:
             between = self._held and not self._open
             if not ending.canceled and not (between and isinstance(broken, ClaudeLost) and broken.exit_code == 0):
                 ending.failure = self._broken(broken)
-        elif self._open or why in ("canceled", "timeout", "budget", "idle"):
+        elif self._open or why in ("canceled", "limited", "timeout", "budget", "idle"):
             ending.healthy = await self._silence(reader)
             ending.failure = self._failure
         if why == "timeout":
@@ -241,9 +246,9 @@ class Turn:
             case translate.Abandoned() if not self._stop.is_set():  # an interrupt ends messages so too
                 self._response.abandon_message()
             case translate.Said() as said:
-                return await self._said(said, now)
+                await self._said(said, now)
             case translate.Limit(data, retries):
-                return self._limited(self._limits.retry(data, now) if retries else self._limits.event(data, now))
+                self._limited(self._limits.retry(data, now) if retries else self._limits.event(data, now))
             case translate.BackgroundChanged(tasks):
                 self._background.change(tasks)
             case translate.Refused():
@@ -264,29 +269,28 @@ class Turn:
             seen.refused or refused, error or seen.error, seen.unfinished if unfinished is None else unfinished
         )
 
-    async def _said(self, said: translate.Said, now: int) -> bool:
+    async def _said(self, said: translate.Said, now: int) -> None:
         self._open = True
         self.usage.model = said.model or self.usage.model
         if said.error:
             self._note(error=said.error, unfinished=False)
-            return self._limited(self._limits.error(said.error, now))
-        if said.id not in self._streamed:
+            self._limited(self._limits.error(said.error, now))
+        elif said.id not in self._streamed:
             self._note(unfinished=False)
             if self._outputs.text:
                 for text in said.texts:
                     await self._response.add(text, block=True)
-        return False
 
-    def _limited(self, verdict: Verdict | None) -> bool:
-        if verdict is None or verdict.status != "rejected":
-            return False
-        self._failure = Failure("rate_limit", verdict.text, verdict.metadata)
-        return True
+    def _limited(self, verdict: Verdict | None) -> None:
+        """The first limit that is reached ends the turn; its reader goes on to what the turn has used."""
+        if verdict is not None and verdict.status == "rejected" and not self._limit_reached.is_set():
+            self._failure = Failure("rate_limit", verdict.text, verdict.metadata)
+            self._limit_reached.set()
 
     async def _round_ended(self, frame: Frame) -> bool:
         self.usage.add(frame)
         self._open = False
-        if self._stop.is_set():
+        if self._stop.is_set() or self._limit_reached.is_set():
             return True
         wanted = self._config.claude.output_format is not None and not self._held
         self._failure = failure_of(frame, self._seen, structured=wanted)
