@@ -36,6 +36,7 @@ logger = logging.getLogger(__name__)
 _LONGEST_SOCKET_FOLDER: Final = 80
 _LANDLOCK_ABI: Final = 2
 _ELF: Final = b"\x7fELF"
+OUTSIDE: Final = "What runs outside of claude.sandbox, such as a hook or an MCP server,"
 
 
 class Processes:
@@ -153,7 +154,8 @@ class Processes:
     def _tell(self, path: Path, why: str) -> None:
         if path not in self._told:
             self._told.add(path)
-            logger.warning("The agent's shell may be able to read %s: %s", path, why)
+            who = OUTSIDE if is_sandboxed(self.config.claude) else "The agent's shell"
+            logger.warning("%s may be able to read %s: %s", who, path, why)
 
     def memory(self, client: Client) -> int:
         """Bytes that a process holds for itself."""
@@ -221,10 +223,10 @@ def _kept_open(path: Path, claude: Claude) -> str | None:
     folders = [Path(each).resolve() for each in (claude.working_directory, *claude.additional_directories)]
     if any(each.is_relative_to(path) for each in folders):
         return ""
+    if is_sandboxed(claude):
+        return "claude.sandbox hides it from the shell alone"
     if landlock.abi() < _LANDLOCK_ABI:
         return "this kernel, or this container, has no Landlock (Linux 5.19)"
-    if is_sandboxed(claude):
-        return "with claude.sandbox on, only what runs outside of it, such as a hook or an MCP server, can"
     if any(path.is_relative_to(each) for each in folders):
         return "it is in the workspace"
     if any(each.stat().st_mode & stat.S_ISVTX for each in path.parents):
