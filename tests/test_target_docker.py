@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from a2a_claude import __version__
 from a2a_claude.config.agent import Agent
 from a2a_claude.targets import Unrenderable
+from a2a_claude.targets.container import TMP
 from a2a_claude.targets.docker import LONGEST_VALUE, double_quoted, exec_form, render
 from tests.docker_engine import Buildah, Engine, running_engine
 from tests.support import make_agent
@@ -128,6 +129,12 @@ def test_the_package_is_a_requirement_or_a_wheel_in_the_build_context(
 def test_the_command_to_run_it_leaves_a_turn_its_time_to_end() -> None:
     slow = make_agent({"agentCard": CARD, "timeouts": {"shutdown": 60_500}})
     assert " --stop-timeout 76 " in dockerfile(slow)
+
+
+def test_the_command_to_run_it_bounds_tmp_as_compose_and_quadlet_do() -> None:
+    page = (Path(__file__).parent.parent / "docs" / "docker.md").read_text("utf-8")
+    for text in (dockerfile(make_agent({})), page):
+        assert f" --tmpfs {TMP} " in text
 
 
 def test_secrets_are_named_and_nothing_more() -> None:

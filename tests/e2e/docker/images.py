@@ -17,7 +17,7 @@ HARDENED = (
     "--read-only",
     "--cap-drop=ALL",
     "--security-opt=no-new-privileges",
-    "--tmpfs=/tmp",
+    "--tmpfs=/tmp:size=1g",
 )
 WORKSPACE = '/srv/it\'s "the" $HOME'
 PROFILE: dict[str, dict[str, Any]] = {

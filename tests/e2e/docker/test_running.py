@@ -57,8 +57,9 @@ def service(
     subprocess.run(["chmod", "--recursive", "u=rX,go=", secrets], check=True)
     port = free_port()
     # The command in the Dockerfile's head, but for the network, which the tests' engine has no other of.
-    options = ["--read-only", "--tmpfs=/tmp", "--cap-drop=ALL", "--security-opt=no-new-privileges", "--stop-timeout=45"]
-    options += ["--env=CLAUDE_CODE_MAX_RETRIES=0", "--volume", WORKSPACE, "--volume", f"{secrets}:/run/secrets:ro"]
+    options = ["--read-only", "--tmpfs=/tmp:size=1g", "--cap-drop=ALL", "--security-opt=no-new-privileges"]
+    options += ["--stop-timeout=45", "--env=CLAUDE_CODE_MAX_RETRIES=0"]
+    options += ["--volume", WORKSPACE, "--volume", f"{secrets}:/run/secrets:ro"]
     options += ["--network=host", "--health-interval=1s", f"--env=PORT={port}", f"--env=ANTHROPIC_BASE_URL={api.url}"]
     container = engine.docker("run", "--detach", *options, images["reviewer"]).strip()
     found = Service(engine, container, Caller(f"http://127.0.0.1:{port}", TOKEN))
