@@ -502,7 +502,7 @@ def limit(status: str, **members: Any) -> Frame:
 
 @asynchronous
 async def test_a_rate_limit_ends_the_turn_with_what_is_known_of_it() -> None:
-    used = {"usage": {"output_tokens": 7}, "total_cost_usd": 0.25}
+    used: dict[str, Any] = {"usage": {"output_tokens": 7}, "total_cost_usd": 0.25}
     aborted = result(subtype="error_during_execution", is_error=True, terminal_reason="aborted_streaming", **used)
     told = limit("rejected", rateLimitType="five_hour", resetsAt=4_102_444_800)
     frames = [init(), *streamed("so far " * 50)[:3], told, {"_wait_interrupt": True}, aborted]

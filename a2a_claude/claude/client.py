@@ -18,6 +18,7 @@ from claude_agent_sdk._errors import MessageParseError
 from claude_agent_sdk._internal.message_parser import parse_message
 
 from a2a_claude.claude.delegate_server import DelegateServer
+from a2a_claude.claude.prompt import Prompt
 from a2a_claude.claude.session import ClaudeLost, ClaudeStartFailed, Frame, Received, Totals
 from a2a_claude.claude.usage import totals
 
@@ -54,17 +55,6 @@ class Stderr:
         return "\n".join(self._lines)
 
 
-class _Turn:
-    """The prompt that is being answered and the frames for its reader. None ends them, an exception breaks them."""
-
-    def __init__(self, uuid: str, waits: bool) -> None:
-        self.uuid = uuid
-        self.answered = False
-        # While a round that the CLI began by itself is on: does it take in our prompt, or is it none of ours?
-        self.held: list[Received] | None = [] if waits else None
-        self.frames: asyncio.Queue[Received | Exception] = asyncio.Queue()
-
-
 class Client:
     """One process, one session. `turns` counts prompts; `totals` is what it told last of the session's use.
 
@@ -78,7 +68,7 @@ class Client:
         self._stderr = stderr
         self._reader: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
-        self._turn: _Turn | None = None
+        self._prompt: Prompt | None = None
         self._working = False  # a prompt is unanswered, or a round is on
         self._idle = asyncio.Event()
         self._idle.set()
@@ -131,21 +121,21 @@ class Client:
             await self.before_turn()
         if self.lost:
             raise self.lost
-        turn = self._turn = _Turn(uuid, waits=self._working)
+        prompt = self._prompt = Prompt(uuid, waits=self._working)
         self._begin()
         self.turns += 1
         watching = asyncio.create_task(self._watch(), name="claude-watch")
         try:
             await self._send({"type": "user", "message": {"role": "user", "content": blocks}, "uuid": uuid})
             while True:
-                received = await turn.frames.get()
+                received = await prompt.frames.get()
                 if isinstance(received, Exception):
                     raise received
                 yield received
         finally:
             watching.cancel()
-            if self._turn is turn:
-                self._turn = None
+            if self._prompt is prompt:
+                self._prompt = None
 
     async def _watch(self) -> None:
         """Loses a process that says nothing and does not answer either: nobody may have set a bound for the turn."""
@@ -158,7 +148,7 @@ class Client:
 
     def detach(self) -> None:
         """Nobody listens any more, also when the turn's stream was left without being closed."""
-        self._turn = None
+        self._prompt = None
 
     async def interrupt(self, bound: float) -> bool:
         """See `LiveSession.interrupt`."""
@@ -276,15 +266,15 @@ class Client:
             self.session_id = frame["session_id"] or self.session_id
         if kind in ("assistant", "stream_event") or (kind == "system" and frame.get("subtype") == "init"):
             self._begin()
-        turn = self._turn
-        answers = turn is not None and kind == "result" and _answers(frame, turn)
+        prompt = self._prompt
+        answers = prompt is not None and kind == "result" and prompt.is_answered_by(frame)
         received = Received(frame, _typed(frame), answers)
         if kind == "result":
             self.totals = totals(frame) or self.totals
-            if turn is None or turn.answered or answers:
+            if prompt is None or prompt.answered or answers:
                 self._end()
-        if turn is not None:
-            _deliver(turn, received)
+        if prompt is not None:
+            prompt.deliver(received)
 
     def _begin(self) -> None:
         self._working = True
@@ -297,47 +287,10 @@ class Client:
     def _lose(self, error: ClaudeLost) -> ClaudeLost:
         if self.lost is None:
             self.lost = error
-            if self._turn:
-                self._turn.frames.put_nowait(error)
+            if self._prompt:
+                self._prompt.frames.put_nowait(error)
         self._end()
         return self.lost
-
-
-def _deliver(turn: _Turn, received: Received) -> None:
-    """Hands a frame to the reader of the turn, or keeps or drops what may belong to a round before it."""
-    kind = received.frame.get("type")
-    if kind == "result" and not turn.answered and not received.answers:
-        # A round of the CLI's own, which did not take in the prompt: after a resume there may be an empty one.
-        turn.held = None
-        return
-    if kind == "result" and received.answers:
-        turn.answered = True
-    if turn.held is not None and kind != "system":
-        turn.held.append(received)
-        if not received.answers and turn.uuid not in _uuids(received.frame):
-            return
-        for each in turn.held:
-            turn.frames.put_nowait(each)
-        turn.held = None
-        return
-    turn.frames.put_nowait(received)
-
-
-def _answers(frame: Frame, turn: _Turn) -> bool:
-    if turn.answered:
-        return False
-    uuids = _uuids(frame)
-    # An interrupted or failed round may name none; one that the CLI began by itself tells its origin.
-    return turn.uuid in uuids if uuids else not _injected(frame)
-
-
-def _uuids(frame: Frame) -> list[str]:
-    return [*(frame.get("user_message_uuids") or ()), *filter(None, [frame.get("user_message_uuid")])]
-
-
-def _injected(frame: Frame) -> bool:
-    origin = frame.get("origin")
-    return isinstance(origin, dict) and origin.get("kind") not in (None, "human", "user")
 
 
 def _typed(frame: Frame) -> Any:
