@@ -14,6 +14,8 @@ from urllib.parse import parse_qs, urlsplit
 import kubernetes_validate  # type: ignore[import-untyped]
 
 VERSION = "1.32"
+ANNOTATIONS = 256 << 10
+"""Bytes that the names and values of all annotations of an object may have together."""
 # Group and version -> kind -> name in URLs.
 KINDS = {
     "v1": {"Secret": "secrets", "ConfigMap": "configmaps", "Service": "services", "Pod": "pods"},
@@ -110,10 +112,15 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         path = urlsplit(self.path).path
         given = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self._create(path, given)
+
+    def _create(self, folder: str, given: dict[str, Any]) -> None:
         try:
             kubernetes_validate.validate(given, VERSION, strict=True)
         except kubernetes_validate.ValidationError as error:
             self._refuse(422, "Invalid", str(error))
+            return
+        if self._has_too_long_annotations(given):
             return
         made = {**given, "metadata": {**given["metadata"], "uid": "1", "resourceVersion": "1", "generation": 1}}
         if made["kind"] == "StatefulSet":
@@ -121,14 +128,31 @@ class Handler(BaseHTTPRequestHandler):
             count = made["spec"]["replicas"]
             ready = dict.fromkeys(("replicas", "readyReplicas", "updatedReplicas", "availableReplicas"), count)
             made["status"] = {**ready, "observedGeneration": 1, "currentRevision": "1", "updateRevision": "1"}
-        self.server.objects[f"{path}/{made['metadata']['name']}"] = made
+        self.server.objects[f"{folder}/{made['metadata']['name']}"] = made
         self._answer(201, made)
 
     def do_PATCH(self) -> None:
         path = urlsplit(self.path).path
         patch = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self.server.objects[path] = merged(self.server.objects[path], patch)
-        self._answer(200, self.server.objects[path])
+        if path not in self.server.objects:
+            if self.headers["Content-Type"] == "application/apply-patch+yaml":  # kubectl writes JSON
+                self._create(path.rpartition("/")[0], patch)
+            else:
+                self._refuse(404, "NotFound", f"{path} not found")
+            return
+        made = merged(self.server.objects[path], patch)
+        if not self._has_too_long_annotations(made):
+            self.server.objects[path] = made
+            self._answer(200, made)
+
+    def _has_too_long_annotations(self, made: dict[str, Any]) -> bool:
+        """Whether it was refused for them, as ValidateAnnotationsSize of k8s.io/apimachinery does."""
+        annotations = made["metadata"].get("annotations") or {}
+        if sum(len(each.encode()) for pair in annotations.items() for each in pair) <= ANNOTATIONS:
+            return False
+        what = f"metadata.annotations: Too long: may not be more than {ANNOTATIONS} bytes"
+        self._refuse(422, "Invalid", f"{made['kind']} is invalid: {what}")
+        return True
 
     def _list(self, path: str) -> None:
         asked = parse_qs(urlsplit(self.path).query)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import platform
+import re
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.console import check, commands_of, name, pages_for
+from tests.console import ROOT, check, commands_of, name, pages_for
 from tests.kubernetes_api import API
 from tests.test_docs import checkout, shell_in
 from tests.tools import IN_CI
@@ -28,10 +30,9 @@ def kubectl() -> str:
     return f'#!/bin/sh\nexec {loader} --library-path {libraries} {root}/usr/bin/kubectl "$@"\n'
 
 
-@pytest.mark.parametrize("page", pages_for("kubernetes"), ids=name)
-def test_the_commands_of_a_page_print_what_it_shows(
-    page: Path, checkout: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def cluster(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[API]:
+    """An API that `kubectl` in the checkout talks to; the files with the secrets are there."""
     program = checkout / "bin" / "kubectl"
     program.write_text(kubectl())
     program.chmod(0o755)
@@ -49,6 +50,28 @@ def test_the_commands_of_a_page_print_what_it_shows(
         (checkout / "kubeconfig").write_text(json.dumps(config))
         monkeypatch.setenv("KUBECONFIG", str(checkout / "kubeconfig"))
         monkeypatch.setenv("HOME", str(checkout))  # where it keeps what it has discovered
-        check(commands_of(page, "kubernetes"), shell_in(checkout))
-        secret = api.objects["/api/v1/namespaces/default/secrets/reviewer-secrets"]
-        assert secret["data"].keys() == {"ANTHROPIC_API_KEY", "CALLER_TOKENS"}
+        yield api
+
+
+@pytest.mark.parametrize("page", pages_for("kubernetes"), ids=name)
+def test_the_commands_of_a_page_print_what_it_shows(page: Path, checkout: Path, cluster: API) -> None:
+    check(commands_of(page, "kubernetes"), shell_in(checkout))
+    secret = cluster.objects["/api/v1/namespaces/default/secrets/reviewer-secrets"]
+    assert secret["data"].keys() == {"ANTHROPIC_API_KEY", "CALLER_TOKENS"}
+
+
+@pytest.mark.parametrize(("kibibytes", "enough"), [(200, True), (256, False), (900, False)])
+def test_a_large_agent_is_applied_as_the_page_says(kibibytes: int, enough: bool, checkout: Path, cluster: API) -> None:
+    prompt = ("Say what you see, and why. " * 40 + "\n") * (kibibytes * 1024 // 1081)
+    changed = {"claude": {"systemPromptAppend": prompt}, "server": {"auth": {"allowUnauthenticated": True}}}
+    (checkout / "agents" / "reviewer" / "agent.large.yaml").write_text(json.dumps(changed))
+    [command] = re.findall(r"`(kubectl apply --server-side [^`]*)`", (ROOT / "docs" / "kubernetes.md").read_text())
+    shell = shell_in(checkout)
+    done = shell("a2a-claude compile --agent reviewer --profile large --target kubernetes")
+    assert done.returncode == 0, done.stdout
+    plain = shell(command.replace(" --server-side", ""))
+    assert ("metadata.annotations: Too long" not in plain.stdout, plain.returncode == 0) == (enough, enough)
+    cluster.objects.clear()
+    done = shell(command)
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.count("serverside-applied") == len(cluster.objects) == 5
