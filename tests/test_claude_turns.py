@@ -671,13 +671,17 @@ def test_no_json_that_a_model_can_write_breaks_its_turn(
 
 SAID = [init(), assistant("I look."), assistant("Half of it is there.")]
 KEPT = "I look.\n\nHalf of it is there."
+SHORT = {"timeouts": {"prompt": 500}}
+HOLDS = {"claude": {"background": {"hold": ["*"]}}}
 ENDS: list[tuple[str, list[Frame], dict[str, Any], str, list[str]]] = [
     ("answer", [result("Half of it is there.")], {}, "", ["Half of it is there."]),
     ("no answer", [result("")], {}, "empty_result", [KEPT]),
     ("no data", [result("Half of it is there.")], SCHEMA, "structured_output_missing", [KEPT]),
     ("API", [result("API Error: 500", is_error=True, api_error_status=500)], {}, "api_unavailable", [KEPT]),
     ("process", [{"_exit": -9}], {}, "claude_lost", [KEPT]),
-    ("timeout", [{"_wait_interrupt": True}, ABORTED], {"timeouts": {"prompt": 100}}, "timeout", [KEPT]),
+    ("timeout", [{"_wait_interrupt": True}, ABORTED], SHORT, "timeout", [KEPT]),
+    ("timeout, and a clean end", [{"_wait_interrupt": True}, {"_exit": 0}], SHORT, "timeout", [KEPT]),
+    ("timeout between rounds", [background(("b1", "x")), result("begun")], {**SHORT, **HOLDS}, "timeout", ["begun"]),
     ("limit", [limit("rejected"), {"_wait_interrupt": True}, ABORTED], {}, "rate_limit", []),
     (
         "limit, and no process after it",
