@@ -42,6 +42,7 @@ from tests.tools import require
 LINKED = sorted([*PAGES, ROOT / "docs" / "rules.md", ROOT / "CONTRIBUTING.md"])
 # Who runs the commands that not every machine can run.
 ENGINES = {
+    "claude": "tests/test_docs_claude.py",
     "docker": "tests/e2e/docker/test_docs.py",
     "kits": "tests/test_docs_conformance.py",
     "kubernetes": "tests/test_docs_kubernetes.py",

@@ -21,7 +21,6 @@ BY_NAME = {"podman": ["docs/containers.md"]}
 NOT_RUN = {
     "./dev test": "these are the tests",
     "git clone <your fork> && cd a2a-claude": "needs a fork on GitHub",
-    'a2a-claude call http://127.0.0.1:3042 "Have the clerk look up the minutes of March."': "needs a key for Claude",
 }
 INLINE = re.compile(r"(?<!`)`(?:\./dev )?(a2a-claude(?:\s[^`]*)?)`")
 INDENTED = re.compile(r"(?<=\n\n)(?: {4}[^\n]*\n)+(?=\n|\Z)")
