@@ -83,6 +83,18 @@ async def test_a_stream_that_the_api_cuts_is_told_once_and_whole(tmp_path: Path)
             assert state(events[-1]["statusUpdate"]) == "completed"
 
 
+@pytest.mark.parametrize("streams", [True, False])
+def test_an_answer_that_is_cut_and_gone_on_with_is_told_whole(tmp_path: Path, streams: bool) -> None:
+    @asynchronous
+    async def run() -> None:
+        async with served(tmp_path, {"features": {"streamArtifactChunks": streams}}) as (lifecycle, _):
+            for cut in ({"stop_reason": "max_tokens"}, {"no_end": 1}):
+                task = await Caller(lifecycle).task(directive({"text": "Half an ans", **cut}, {"text": "wer."}))
+                assert (state(task), "".join(texts(task))) == ("completed", "Half an answer."), cut
+
+    run()
+
+
 def children() -> list[str]:
     """The processes that this one has started and that still run."""
     return Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()

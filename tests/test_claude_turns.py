@@ -122,6 +122,41 @@ async def test_a_message_that_the_api_had_to_begin_again_is_told_once() -> None:
         assert kinds(events)[-1] == "completed"
 
 
+def cut_after(block: int, *frames: Frame) -> list[Frame]:
+    """A streamed message that broke after a block, and how Claude Code asks the model to go on."""
+    asked = [
+        {"type": "text", "text": "Your response above was cut off mid-stream. Resume directly from where it stops."}
+    ]
+    return [
+        *frames,
+        {**event("message_stop"), "abandoned_blocks": {"from_block_index": block + 1}},
+        {"type": "user", "isSynthetic": True, "parent_tool_use_id": None, "message": {"content": asked}},
+    ]
+
+
+@pytest.mark.parametrize("streams", [True, False])
+def test_a_message_that_is_gone_on_with_after_a_cut_is_told_whole(streams: bool) -> None:
+    @asynchronous
+    async def run() -> None:
+        # The block that broke comes again, those before it count.
+        broken = [
+            event("content_block_start", index=1, content_block={"type": "text", "text": ""}),
+            event("content_block_delta", index=1, delta={"type": "text_delta", "text": "lost"}),
+        ]
+        first, last = {**assistant("and so")}, {**assistant(" on.")}
+        last["message"] = {**last["message"], "id": "msg_2"}
+        frames = [*streamed("Look", ".", name="a"), *cut_after(0, *streamed("and", " so")[:-2], *broken)]
+        whole = [assistant("Look."), first, cut_after(0)[-1], last]
+        whole[0] = {**whole[0], "message": {**whole[0]["message"], "id": "msg_0"}}
+        frames = [*frames, *streamed(" on", ".", name="c")] if streams else whole
+        async with room([init(), *frames, result(" on.")], config=STREAMING if streams else None) as served:
+            events = [each async for each in Caller(served.lifecycle).stream()]
+            assert list(replayed(events).values()) == ["Look.\n\nand so on." if streams else "and so on."]
+            assert (kinds(events)[-1], closed(events)) == ("completed", True)
+
+    run()
+
+
 @asynchronous
 async def test_a_secret_is_not_told_however_the_stream_cuts_it() -> None:
     secret = "correct-horse-battery"

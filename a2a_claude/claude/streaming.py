@@ -33,10 +33,12 @@ class Response:
         self._id, self._publish, self._redactor = artifact_id, publish, redactor
         self._stream = StreamRedactor(redactor)
         self._text = ""  # all of it, as Claude wrote it
-        self._mark = 0  # where the message that is being written begins
+        self._mark = 0  # where the last message begins, or that with which it goes on
+        self._blocks: list[tuple[int, int]] = []  # of the message that is being written: number, and where it begins
         self._waiting = ""  # redacted, not told yet
         self._replaces = True  # the next piece makes the artifact, or makes it anew
         self._apart = False  # a block has begun: its text, which may come later, is set apart
+        self._goes_on = self.resumed = False
         self._timer: asyncio.TimerHandle | None = None
         self._flushing: asyncio.Task[None] | None = None
         self._lock = asyncio.Lock()
@@ -47,19 +49,33 @@ class Response:
         """What was added so far, not redacted."""
         return self._text
 
+    @property
+    def last(self) -> str:
+        """The text of the last message, whole when it was `resumed`."""
+        return self._text[self._mark :].removeprefix("\n\n")
+
     def begin_message(self) -> None:
         """A message of the model begins."""
-        self._mark = len(self._text)
+        self._blocks.clear()
+        self.resumed = self._goes_on
+        if not self._goes_on:
+            self._mark = len(self._text)
 
-    async def add(self, text: str, *, block: bool = False) -> None:
-        """More of the answer; `block` when it begins a new block, which is set apart from the text before it."""
-        self._apart |= block
+    def go_on(self) -> None:
+        """The next message goes on where the last one was cut."""
+        self._goes_on = True
+
+    async def add(self, text: str, *, block: int | None = None) -> None:
+        """More of the answer; `block` is the number of the block that it begins, set apart from the text before it."""
+        if block is not None:
+            self._blocks.append((block, len(self._text)))
+            self._apart = not self._goes_on
         if not text or self.closed:
             return
         text = json_values.whole(text)
         if self._apart and self._text and not self._text.endswith("\n"):
             text = f"\n\n{text}"
-        self._apart = False
+        self._apart = self._goes_on = False
         self._text += text
         self._waiting += self._stream.feed(text)
         if not self._pieces:
@@ -69,11 +85,12 @@ class Response:
         elif self._waiting and self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(SECONDS, self._due)
 
-    def abandon_message(self) -> None:
-        """The API's stream broke: what was written of this message does not count, it comes again."""
-        if len(self._text) == self._mark or self.closed:
+    def abandon(self, block: int) -> None:
+        """The API's stream broke: what was written of this message from a block on does not count, it comes again."""
+        at = min((place for number, place in self._blocks if number >= block), default=len(self._text))
+        if at == len(self._text) or self.closed:
             return
-        kept = self._text[: self._mark]
+        kept = self._text[:at]
         self._text, self._stream = kept, StreamRedactor(self._redactor)
         self._waiting = self._stream.feed(kept)
         self._replaces = True

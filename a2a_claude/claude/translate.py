@@ -19,6 +19,8 @@ from a2a_claude.claude.session import Frame
 
 WORKING_TEXT: Final = "Processing request..."
 _SYNTHETIC: Final = "<synthetic>"  # the model of messages that the CLI makes itself, about errors
+# How the CLI asks the model to go on with a message that was cut: at the bound of its output, or with its stream.
+_RESUME: Final = "Resume directly"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +39,10 @@ class Began:
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """More text; `block` when it is the beginning of a block."""
+    """More text; `block` is the number of the block that it begins."""
 
     text: str
-    block: bool = False
+    block: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,14 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class Abandoned:
-    """The stream broke: the message does not count, it is asked for again."""
+    """The stream broke: of the message, the blocks from this one on do not count."""
+
+    block: int
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """The model is asked to go on where its last message was cut."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +99,7 @@ class Ended:
     frame: Frame
 
 
-Meaning = Opened | Began | Delta | Finished | Abandoned | Said | Limit | BackgroundChanged | Refused | Ended
+Meaning = Opened | Began | Delta | Finished | Abandoned | Resumed | Said | Limit | BackgroundChanged | Refused | Ended
 
 
 def meaning(frame: Frame) -> Meaning | None:
@@ -102,6 +111,8 @@ def meaning(frame: Frame) -> Meaning | None:
             return _event(frame, _mapping(frame.get("event")))
         case "assistant":
             return _said(frame)
+        case "user" if frame.get("isSynthetic"):
+            return Resumed() if any(_RESUME in text for text in _texts(frame)) else None
         case "rate_limit_event":
             return Limit(frame.get("rate_limit_info"))
         case "result":
@@ -125,7 +136,11 @@ def _event(frame: Frame, event: Mapping[str, Any]) -> Meaning | None:
             return Began(str(_mapping(event.get("message")).get("id") or ""))
         case "content_block_start":
             block = _mapping(event.get("content_block"))
-            return Delta(str(block.get("text") or ""), block=True) if block.get("type") == "text" else None
+            return (
+                Delta(str(block.get("text") or ""), _number(event.get("index")))
+                if block.get("type") == "text"
+                else None
+            )
         case "content_block_delta":
             delta = _mapping(event.get("delta"))
             text = delta.get("text")
@@ -133,27 +148,35 @@ def _event(frame: Frame, event: Mapping[str, Any]) -> Meaning | None:
         case "message_delta":
             return Finished() if _mapping(event.get("delta")).get("stop_reason") else None
         case "message_stop":
-            return Abandoned() if frame.get("abandoned_blocks") else None
+            abandoned = frame.get("abandoned_blocks")
+            return Abandoned(_number(_mapping(abandoned).get("from_block_index"))) if abandoned else None
     return None
 
 
 def _said(frame: Frame) -> Said:
     message = _mapping(frame.get("message"))
-    content = message.get("content")
-    blocks = content if isinstance(content, list) else []
-    texts = tuple(
-        each["text"]
-        for each in blocks
-        if isinstance(each, dict) and each.get("type") == "text" and isinstance(each.get("text"), str)
-    )
     model, error = message.get("model"), frame.get("error")
     made_up = model == _SYNTHETIC
     return Said(
         str(message.get("id") or ""),
-        () if made_up else texts,
+        () if made_up else _texts(frame),
         model if isinstance(model, str) and not made_up else None,
         error if isinstance(error, str) else None,
     )
+
+
+def _texts(frame: Frame) -> tuple[str, ...]:
+    content = _mapping(frame.get("message")).get("content")
+    blocks = content if isinstance(content, list) else []
+    return tuple(
+        each["text"]
+        for each in blocks
+        if isinstance(each, dict) and each.get("type") == "text" and isinstance(each.get("text"), str)
+    )
+
+
+def _number(value: object) -> int:
+    return value if isinstance(value, int) else 0
 
 
 def _missing(servers: object) -> tuple[tuple[str, str], ...]:

@@ -93,6 +93,7 @@ class Turn:
         self._round = 1
         self._response = self._new_response()
         self._streamed: set[str] = set()
+        self._saying = ""
         self._seen = Seen()
         self._open = True  # a round is on
         self._answered = self._held = False  # something was said; a round has ended and the task was held
@@ -243,8 +244,10 @@ class Turn:
                     await self._response.add(text, block=block)
             case translate.Finished():
                 self._note(unfinished=False)
-            case translate.Abandoned() if not self._stop.is_set():  # an interrupt ends messages so too
-                self._response.abandon_message()
+            case translate.Abandoned(block) if not self._stop.is_set():  # an interrupt ends messages so too
+                self._response.abandon(block)
+            case translate.Resumed():
+                self._response.go_on()
             case translate.Said() as said:
                 await self._said(said, now)
             case translate.Limit(data, retries):
@@ -277,9 +280,12 @@ class Turn:
             self._limited(self._limits.error(said.error, now))
         elif said.id not in self._streamed:
             self._note(unfinished=False)
+            if said.id != self._saying:
+                self._saying = said.id
+                self._response.begin_message()
             if self._outputs.text:
                 for text in said.texts:
-                    await self._response.add(text, block=True)
+                    await self._response.add(text, block=0)
 
     def _limited(self, verdict: Verdict | None) -> None:
         """The first limit that is reached ends the turn; its reader goes on to what the turn has used."""
@@ -320,6 +326,8 @@ class Turn:
             self._answered = True
             await self._response.close(parts)
             return text
+        if self._response.resumed and self._response.last.endswith(text):
+            text = self._response.last  # the result is only what came after the cut
         if text.strip() or data is not None:
             self._answered = True
             await self._response.whole(text if self._outputs.text else "", parts)
