@@ -95,6 +95,38 @@ def test_the_commands_of_a_page_print_what_it_shows(page: Path, checkout: Path) 
     check(commands_of(page, ""), shell_in(checkout))
 
 
+def in_order() -> list[Path]:
+    """The pages as README.md names them, itself first."""
+    named = [ROOT / each for each in re.findall(r"\]\((docs/[\w-]+\.md)", (ROOT / "README.md").read_text("utf-8"))]
+    return [ROOT / "README.md", *(page for page in dict.fromkeys(named) if page in PAGES)]
+
+
+CHANGES_AGENTS = re.compile(r"(?:mkdir|rm|cat) [^\n]*agents/|a2a-claude init ")
+
+
+def test_readme_names_every_page() -> None:
+    assert set(in_order()) == set(PAGES)
+
+
+def test_who_follows_all_pages_in_one_folder_overwrites_nothing_and_has_valid_agents(checkout: Path) -> None:
+    shell = shell_in(checkout)
+    made: dict[Path, str] = {}
+    profiles = set()
+    for page in in_order():
+        shown = blocks(page.read_text("utf-8"), "console")
+        # The conformance kits have a folder of their own.
+        every = [each.text for block in shown if block.mark != "kits" for each in commands(block.text)]
+        assert shell("set -e\n" + "\n".join(each for each in every if CHANGES_AGENTS.match(each))).returncode == 0
+        there = {each: each.read_text("utf-8") for each in (checkout / "agents").rglob("*") if each.is_file()}
+        assert [each for each, text in made.items() if there.get(each) != text] == [], page
+        made = there
+        profiles |= {match[1] for each in every if (match := re.search(r" compile .*--profile (\w+)", each))}
+    assert profiles >= {"prod", "kubernetes"}
+    for profile in profiles:
+        done = shell(f"a2a-claude validate --profile {profile}")
+        assert (done.returncode, "error[" in done.stdout) == (0, False), done.stdout
+
+
 def test_no_command_is_shown_that_nothing_runs() -> None:
     assert {block.mark for _, block in of_all_pages("console")} == {"", *ENGINES}
     assert [each for each in ENGINES.values() if not (ROOT / each).exists()] == []

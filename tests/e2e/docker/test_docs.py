@@ -10,7 +10,7 @@ import pytest
 
 from tests.console import check, commands_of, name, pages_for
 from tests.docker_engine import Engine
-from tests.e2e.docker.compose import AGENTS, overlay, program, supplied
+from tests.e2e.docker.compose import AGENTS, overlay, program
 from tests.e2e.docker.images import DEBIAN, WHEEL
 from tests.fake_anthropic_api import FakeAPI
 from tests.test_docs import checkout, shell_in
@@ -34,12 +34,18 @@ case $1 in
 esac
 """
 
+# The secrets of this machine's own agents stay as they are.
+INSTALL = """#!/bin/bash
+exec /usr/bin/install "${{@/#\\/etc\\/a2a-claude/{etc}}}"
+"""
+SECRETS = ("ANTHROPIC_API_KEY", "CALLER_TOKENS")
+
 
 @pytest.fixture
 def host(
     engine: Engine, images: dict[str, str], index: str, wheelhouse: Path, api: FakeAPI, checkout: Path
 ) -> Iterator[Path]:
-    """The checkout with `docker` on PATH and the key for Claude in key.txt."""
+    """The checkout with `docker` on PATH, and the key for Claude and the tokens of callers in files."""
     wheel = wheelhouse / "wheels" / WHEEL
     text = DOCKER.format(
         host=engine.host,
@@ -53,14 +59,19 @@ def host(
     docker = checkout / "bin" / "docker"
     docker.write_text(text, "utf-8")
     docker.chmod(0o755)
-    layer = {"deploy": {"package": WHEEL, "docker": {"baseImage": DEBIAN}}, "secrets": supplied(checkout / "etc")}
+    layer = {"deploy": {"package": WHEEL, "docker": {"baseImage": DEBIAN}}}
     (checkout / "agents" / "defaults.prod.yaml").write_text(json.dumps(layer))
+    install = checkout / "bin" / "install"
+    install.write_text(INSTALL.format(etc=checkout / "etc"), "utf-8")
+    install.chmod(0o755)
     for agent in AGENTS:  # which pages have of their own, or have told how
-        auth = {"server": {"auth": {"bearer": {"tokensVariable": "CALLER_TOKENS"}}}}
+        secrets = {each: {"file": f"{checkout}/etc/{agent}/secrets/{each}"} for each in SECRETS}
+        auth = {"server": {"auth": {"bearer": {"tokensVariable": "CALLER_TOKENS"}}}, "secrets": secrets}
         (checkout / "agents" / agent / "agent.prod.yaml").write_text(json.dumps(auth))
     build = {"network": "host", "args": {"PIP_INDEX_URL": index}}
     (checkout / "compose.tests.yaml").write_text(json.dumps(overlay(PROJECT, api, {"build": build})))
     (checkout / "key.txt").write_text("sk-ant-api03-a-key\n")
+    (checkout / "tokens.txt").write_text("alice:alice-has-a-token-of-her-own\n")
     yield checkout
     shell_in(checkout)("docker compose -f deploy/compose.yaml down --volumes --timeout 0")
     engine.run("rm", "--force", "--volumes", "reviewer")
