@@ -46,7 +46,6 @@ def api(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeAPI]:
     api.shutdown()
 
 
-@pytest.mark.xdist_group("docs")  # they serve at the ports that the page shows
 def test_the_lead_asks_the_clerk_and_gets_his_answer(checkout: Path, api: FakeAPI) -> None:
     [page] = pages_for("claude")
     assert name(page) == "docs/subagents.md"
