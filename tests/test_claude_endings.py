@@ -89,7 +89,7 @@ def test_every_ending_keeps_what_was_said_and_closes_it(
     said = asyncio.Event()
 
     class Watched(streaming.Response):
-        async def add(self, text: str, *, block: bool = False) -> None:
+        async def add(self, text: str, *, block: int | None = None) -> None:
             await super().add(text, block=block)
             if self.text.endswith(TEXT):
                 said.set()
