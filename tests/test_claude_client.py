@@ -185,7 +185,7 @@ async def test_a_turn_that_is_silent_goes_on_as_long_as_the_process_answers(
             await turn
         assert not client.usable
     else:
-        while sum(each.get("request", {}).get("subtype") == "get_usage" for each in transport.written) < 2:
+        while sum(each.get("request", {}).get("subtype") == "mcp_status" for each in transport.written) < 2:
             await asyncio.sleep(0.01)
         go.set()
         assert texts(await turn) == ["late"]

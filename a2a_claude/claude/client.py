@@ -176,8 +176,11 @@ class Client:
         return None
 
     async def answers(self, bound: float) -> bool:
-        """Whether the CLI answers at all, be it with a refusal, within `bound` seconds."""
-        return not isinstance(await self._ask({"subtype": "get_usage"}, bound), TimeoutError) and self.usable
+        """Whether the CLI answers at all, be it with a refusal, within `bound` seconds.
+
+        It is asked for what it knows by itself: `get_usage` may ask the API.
+        """
+        return not isinstance(await self._ask({"subtype": "mcp_status"}, bound), TimeoutError) and self.usable
 
     async def _ask(self, request: dict[str, Any], bound: float) -> dict[str, Any] | Exception:
         """The answer to a control request, or why there is none: TimeoutError when nothing came."""
