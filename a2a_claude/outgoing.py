@@ -14,8 +14,10 @@ import httpx
 
 # A chunk costs as much as so many bytes, however small it is: no event of A2A is shorter.
 _LEAST_CHUNK: Final = 128
+_EVENTS: Final = "text/event-stream"
 # https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream
-_EVENT_ENDS: Final = (b"\n\n", b"\r\r", b"\r\n\r\n")
+# A line ends with \n, \r or \r\n, in any mixture: so ends the empty line after an event.
+_EVENT_ENDS: Final = (b"\n\n", b"\r\r", b"\n\r")
 
 
 class TooLarge(httpx.RequestError):
@@ -24,13 +26,17 @@ class TooLarge(httpx.RequestError):
 
 def bound(response: httpx.Response, most: int, *, each_event: bool = False) -> None:
     """Has the reading of a response fail with `TooLarge` after `most` bytes; with `each_event`, those of one event
-    where it is a stream of events.
+    where it is a stream of events that was asked for. Anything else is read as a whole, whatever it says it is.
 
     Ask for it with `Accept-Encoding: identity`: a few KiB can unpack to GiB, so what is compressed is refused.
     """
     if response.headers.get("content-encoding", "identity").lower() != "identity":
         raise TooLarge("it sent a compressed answer, which was not asked for")
-    each_event = each_event and response.headers.get("content-type", "").lower().startswith("text/event-stream")
+    # As JSON and events always are; in another encoding an event would end elsewhere, and some are none of text.
+    response.encoding = "utf-8"
+    asked = response.request.headers.get("accept") == _EVENTS and response.is_success
+    # a2a-sdk knows it in small letters alone.
+    each_event = each_event and asked and response.headers.get("content-type", "").startswith(_EVENTS)
     response.stream = _Bounded(cast(httpx.AsyncByteStream, response.stream), most, each_event)
 
 
@@ -49,7 +55,7 @@ class _Bounded(httpx.AsyncByteStream):
                 end += chunk
                 if any(mark in end for mark in _EVENT_ENDS):
                     size = 0
-                end = end[-3:]
+                end = end[-1:]
             yield chunk
 
     async def aclose(self) -> None:

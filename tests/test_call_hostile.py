@@ -17,19 +17,27 @@ from a2a_claude.a2a import client
 from a2a_claude.cli import main
 from a2a_claude.commands import approving, progress
 
+EVENTS = "text/event-stream"
+
 
 class Agent(BaseHTTPRequestHandler):
     """An agent that answers each message with `events`, as the results of a stream."""
 
     events: tuple[bytes, ...] = ()
     endless: dict[str, str] | None = None
-    advertised = ""
+    endless_card = False
+    filling, blank = b"  ", b"\n\n"
+    status = 200
+    advertised = charset = ""
 
     server: HTTPServer
 
     def log_message(self, *_: Any) -> None: ...
 
     def do_GET(self) -> None:
+        if self.endless_card:
+            self._never_end({"Content-Type": EVENTS})
+            return
         url = self.advertised or f"http://127.0.0.1:{self.server.server_port}/a2a"
         interface = {"url": url, "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}
         card = {
@@ -49,17 +57,17 @@ class Agent(BaseHTTPRequestHandler):
         if self.endless is not None:
             self._never_end(self.endless)
             return
-        self._answer("text/event-stream", b"".join(b"data: %s\n\n" % each for each in self.events))
+        self._answer(EVENTS + self.charset, b"".join(b"data: %s" % each + self.blank for each in self.events))
 
     def _never_end(self, headers: dict[str, str]) -> None:
-        self.send_response(200)
+        self.send_response(self.status)
         for name, value in headers.items():
             self.send_header(name, value)
         self.end_headers()
         with contextlib.suppress(ConnectionError):
             self.wfile.write(b"data: ")
             while True:
-                self.wfile.write(b" " * (1 << 16))
+                self.wfile.write(self.filling * (1 << 15))
 
     def _answer(self, media_type: str, body: bytes) -> None:
         self.send_response(200)
@@ -71,7 +79,8 @@ class Agent(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def agent() -> Iterator[str]:
-    Agent.events, Agent.advertised, Agent.endless = (), "", None
+    Agent.events, Agent.advertised, Agent.charset, Agent.blank = (), "", "", b"\n\n"
+    Agent.endless, Agent.endless_card, Agent.filling, Agent.status = None, False, b"  ", 200
     with HTTPServer(("127.0.0.1", 0), Agent) as server:
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         yield f"http://127.0.0.1:{server.server_address[1]}"
@@ -214,8 +223,32 @@ def test_an_answer_without_end_ends_the_call(
     assert (result.exit_code, why in told(result)) == (1, True), result.output
 
 
-def test_a_stream_may_be_longer_than_one_event_may(agent: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("status", "media_type"),
+    [(500, EVENTS), (302, EVENTS), (200, "Text/Event-Stream"), (200, "")],
+    ids=["a failure", "a redirection", "other letters", "a card"],
+)
+def test_what_only_passes_for_a_stream_of_events_ends_the_call(
+    agent: str, status: int, media_type: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is read as one answer, so the ends of events in it do not count."""
+    monkeypatch.setattr(client, "MAX_ANSWER", 1 << 20)
+    Agent.endless, Agent.endless_card, Agent.status = {"Content-Type": media_type}, not media_type, status
+    Agent.filling = b"\n\n"
+    result = call(agent)
+    assert (result.exit_code, "it sent more than 1 MiB" in told(result)) == (1, True), result.output
+
+
+@pytest.mark.parametrize("charset", ["utf-16", "zlib", "hex", "rot13", "idna", "undefined"])
+def test_a_stream_is_utf_8_whatever_it_says(agent: str, charset: str) -> None:
+    Agent.events, Agent.charset = (ENDED,), f"; charset={charset}"
+    assert "completed" in told(call(agent))
+
+
+@pytest.mark.parametrize("blank", [b"\n\n", b"\r\n\r\n", b"\r\r", b"\n\r\n", b"\r\n\n"], ids=repr)
+def test_a_stream_may_be_longer_than_one_event_may(agent: str, blank: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "MAX_ANSWER", 1 << 16)
+    Agent.blank = blank
     Agent.events = (*((STATUS % ('"TASK_STATE_WORKING"', "")).encode() for _ in range(2000)), ENDED)
     result = call(agent, "--json")
     assert (result.exit_code, told(result).count("TASK_STATE_WORKING")) == (0, 2000)
