@@ -124,7 +124,7 @@ class Client:
         prompt = self._prompt = Prompt(uuid, waits=self._working)
         self._begin()
         self.turns += 1
-        watching = asyncio.create_task(self._watch(), name="claude-watch")
+        watching = asyncio.create_task(self._watch(prompt), name="claude-watch")
         try:
             await self._send({"type": "user", "message": {"role": "user", "content": blocks}, "uuid": uuid})
             while True:
@@ -137,9 +137,9 @@ class Client:
             if self._prompt is prompt:
                 self._prompt = None
 
-    async def _watch(self) -> None:
+    async def _watch(self, prompt: Prompt) -> None:
         """Loses a process that says nothing and does not answer either: nobody may have set a bound for the turn."""
-        while True:
+        while self._prompt is prompt:
             frames = self._frames
             await asyncio.sleep(SILENT_SECONDS)
             if frames == self._frames and not await self.answers(SILENT_SECONDS):

@@ -326,7 +326,7 @@ class Turn:
             self._answered = True
             await self._response.close(parts)
             return text
-        if self._response.resumed and self._response.last.endswith(text):
+        if self._response.resumed and self._response.last.strip().endswith(text.strip()):
             text = self._response.last  # the result is only what came after the cut
         if text.strip() or data is not None:
             self._answered = True
