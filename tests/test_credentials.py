@@ -325,6 +325,7 @@ UNITS = [
         "&token=",
         "token=}",
         'token: "',
+        "a: token: b ",
         "token: '",
         'a: "\\',
         "https://",

@@ -61,8 +61,9 @@ _NAME = re.compile(
     r"(?<![\w.-])([\w.-]++)[\"']?[ \t]{0,8}[:=][ \t]{0,8}(?:[!&][^\s\[]{0,64}[ \t]{1,8})?+(?:\[[ \t]{0,8})?+"
 )
 _VALUE = re.compile(r"\"((?:[^\"\\]|\\.)++)(?:\"|\\?\Z)|'((?:[^']|'')++)(?:'|\Z)|(?:'')?+(?![{\[])(\S*[^\s\"',;)\]])")
-_KEY = re.compile(r"[ \t\"'+-]*+\Z")
-_YAML = re.compile(r"[&*][\w-]++|[|>][0-9+-]{0,2}")  # an anchor or alias, or what a block begins with
+_KEY = re.compile(r"[ \t\"'+-]{0,200}")
+_COLON = re.compile(r"[\"']?:[ \t]")
+_YAML = re.compile(r"(?:[&*][\w-]++|[|>][0-9+-]{0,2})\s*+\Z")  # an anchor or alias, or what a block begins with
 # systemd.exec(5), podman-systemd.unit(5): which secret, and where; never its value.
 _PLACE = re.compile(r"\A\s*+(?:LoadCredential(?:Encrypted)?=[^\s:]++(?::\S++)?|Secret=[\w.-]++(?=,type=))")
 _KEPT = re.compile(r"(\A(?i:bearer|basic|token)[ \t]++|\A\$\w++\Z|\$\{\w++(?:\}|:?-))|.", re.DOTALL)
@@ -214,10 +215,10 @@ def _named_value(name: re.Match[str]) -> tuple[int, int]:
     if (found := _VALUE.match(text, start)) is None:
         return start, start
     start, stop = found.span(found.lastindex or 0)
-    if found.lastindex == 3 and text[name.end(1) :].lstrip("\"'").startswith(": "):
-        if _YAML.fullmatch(text[start:].strip()):
+    if found.lastindex == 3 and _COLON.match(text, name.end(1)):
+        if _YAML.match(text, start):
             return start, start
-        if text[start - 1] != "[" and _KEY.match(text[: name.start()]):  # a plain scalar, which may have spaces
+        if text[start - 1] != "[" and _KEY.fullmatch(text, 0, name.start()):  # a plain scalar, which may have spaces
             comment = text.find(" #", start)
             stop = max(stop, len(text[: comment if comment >= 0 else None].rstrip("\"', \t\r\n")))
     return start, stop
