@@ -94,7 +94,9 @@ def test_a_plugin_that_the_marketplace_lacks_stops_the_start(tmp_path: Path) -> 
     api = FakeAPI().start()
     try:
         environ = environment(ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY=KEY)
-        served = start(tmp_path, write_agent(tmp_path, **config), "--executor", "claude", environ=environ)
+        served = start(
+            tmp_path, write_agent(tmp_path, **config), "--port", "0", "--executor", "claude", environ=environ
+        )
         assert served.wait() != 0
         said = "".join(served.raw)
         assert TEXT in said
