@@ -36,6 +36,18 @@ MISTAKES: dict[str, tuple[str, str, str]] = {
         'agentCard:\n  version: "2026-01-31"\n',
     ),
     "an octal number": ("server:\n  port: 0o755\n", "the number in decimal", "server:\n  port: 493\n"),
+    "a number in quotes": ('claude:\n  maxTurns: "5"\n', "without quotes", "claude:\n  maxTurns: 5\n"),
+    "a word for no number": ("claude:\n  maxTurns: none\n", "for example 50", "claude:\n  maxTurns: 50\n"),
+    "true or false in quotes": (
+        'features:\n  streamArtifactChunks: "true"\n',
+        "without quotes",
+        "features:\n  streamArtifactChunks: true\n",
+    ),
+    "a number for true or false, in quotes": (
+        'features:\n  streamArtifactChunks: "1"\n',
+        "for example true",
+        "features:\n  streamArtifactChunks: true\n",
+    ),
     "a part of a key": (
         "claude:\n  tools: [Read]\n",
         "did you mean 'allowedTools'?",

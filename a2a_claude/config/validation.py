@@ -247,12 +247,26 @@ def _type_hint(place: _Place, wanted: list[str]) -> str:
     if isinstance(value, str) and ({"an integer", "a number", "true or false"} & set(wanted)):
         if "$" in value:
             return "a reference is read as text; only text can be a reference"
-        return "write it without quotes"
+        if _plain_kinds(value) & set(wanted):
+            return "write it without quotes"
     if "a list" in wanted and not isinstance(value, list | dict):
         return f"write a list: [{mask(str(value))}]"
     if place.example is not None:
         return f"for example {json.dumps(place.example, ensure_ascii=False)}"
     return f"write {' or '.join(wanted)}" if wanted else ""
+
+
+def _plain_kinds(text: str) -> set[str]:
+    """What a quoted text would be without its quotes, in the words of messages; empty when it stays a text."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return set()
+    if isinstance(value, bool):
+        return {"true or false"}
+    if isinstance(value, int):
+        return {"an integer", "a number"}
+    return {"a number"} if isinstance(value, float) else set()
 
 
 _SIGNS = {"minimum": "at least", "maximum": "at most", "exclusiveMinimum": "more than", "exclusiveMaximum": "less than"}
