@@ -151,8 +151,9 @@ def test_a_token_is_sent_from_the_flag_a_file_or_the_environment(tmp_path: Path)
         assert run(tmp_path, *call, "--token", token).stdout == "hello\n"
         assert run(tmp_path, *call, "--token", "@token").stdout == "hello\n"
         assert run(tmp_path, *call, environ=environment(A2A_CLAUDE_TOKEN=token)).stdout == "hello\n"
-        assert run(tmp_path, *call, "--token", "wrong").returncode == 1
-        assert run(tmp_path, *call).returncode == 1
+        for refused in (run(tmp_path, *call, "--token", "wrong"), run(tmp_path, *call)):
+            assert refused.returncode == 1
+            assert f"a2a-claude: {served.url}/a2a/jsonrpc answered 401 Unauthorized\n  hint: give a" in refused.stderr
         assert httpx.get(f"{served.url}/metrics").status_code == 401
         assert httpx.get(f"{served.url}/metrics", headers={"Authorization": f"Bearer {token}"}).status_code == 200
         assert httpx.get(f"{served.url}/ready").status_code == 200

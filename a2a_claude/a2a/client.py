@@ -47,7 +47,11 @@ _ENDED: Final = {
 
 
 class CallError(Exception):
-    """The agent could not be reached, or refused; the message says what it said."""
+    """The agent could not be reached, or refused; the message says what it said. `status` is HTTP's, where it is one."""
+
+    def __init__(self, message: str, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 class Remote:
@@ -213,12 +217,19 @@ def _told() -> Any:
     try:
         yield
     except A2AClientError as error:
+        if isinstance(error.__cause__, httpx.HTTPStatusError):
+            raise _answered(error.__cause__) from error
         raise CallError(str(error)) from error
     except A2AError as error:
         raise CallError(error.message) from error
     except TooLarge as error:
         raise CallError(f"what the agent says cannot be taken: {error}") from error
     except httpx.HTTPStatusError as error:
-        raise CallError(f"{error.request.url} answered {error.response.status_code}") from error
+        raise _answered(error) from error
     except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
         raise CallError(f"{type(error).__name__}: {error}") from error
+
+
+def _answered(error: httpx.HTTPStatusError) -> CallError:
+    status = error.response.status_code
+    return CallError(f"{error.request.url} answered {status} {error.response.reason_phrase}".rstrip(), status)

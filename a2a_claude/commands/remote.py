@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,8 @@ def run(work: Callable[[], Coroutine[Any, Any, int]]) -> None:
         code = asyncio.run(work())
     except CallError as error:
         click.echo(f"a2a-claude: {error}", err=True)
+        if error.status == HTTPStatus.UNAUTHORIZED:
+            click.echo("  hint: give a token that the agent knows: --token, or $A2A_CLAUDE_TOKEN", err=True)
         code = INVALID
     except KeyboardInterrupt:
         code = 130
