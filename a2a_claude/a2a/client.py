@@ -47,7 +47,7 @@ _ENDED: Final = {
 
 
 class CallError(Exception):
-    """The agent could not be reached, or refused; the message says what it said. `status` is HTTP's, where it is one."""
+    """The agent could not be reached, or refused; the message says what it said. `status` is HTTP's, if it is one."""
 
     def __init__(self, message: str, status: int | None = None) -> None:
         super().__init__(message)
