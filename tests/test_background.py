@@ -6,7 +6,9 @@ import fcntl
 import json
 import os
 import re
+import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -290,11 +292,29 @@ def test_stopping_waits_for_a_start_under_way(tmp_path: Path) -> None:
         fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-@pytest.mark.parametrize("arguments", [("start", "nobody/at/all"), ("stop", ".."), ("logs", "agents")])
+@pytest.mark.parametrize(
+    "arguments",
+    [("start", "nobody/at/all"), ("stop", ".."), ("logs", "agents")]
+    + [(command, "reviwer") for command in ("start", "stop", "restart", "status", "logs")],
+)
 def test_what_names_no_agent_is_refused(run: Run, tmp_path: Path, arguments: tuple[str, ...]) -> None:
     write_agent(tmp_path, "second", server={"port": 4000})
     refused = run(*arguments)
     assert (refused.returncode, "hint:" in refused.stderr) == (2, True)
+    assert not (tmp_path / "state").exists()
+
+
+def test_an_agent_whose_config_is_gone_is_still_stopped(run: Run, tmp_path: Path) -> None:
+    process = process_of(run("start", "reviewer", *SCRIPTED).stdout)
+    shutil.rmtree(tmp_path / "agents" / "reviewer")
+    assert run("stop", "reviewer").stdout == "reviewer: stopped\n"
+    assert not process.is_running()
+
+
+def test_a_failed_start_shows_the_log_as_logs_does(run: Run) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        failed = run("start", "reviewer", "--executor", "scripted", "--port", str(taken.getsockname()[1]))
+    assert re.search(r"^\d{4}-\d\d-\d\dT\S+ ERROR   cannot listen on 127\.0\.0\.1 port", failed.stderr, re.MULTILINE)
 
 
 def test_logs_are_readable_and_followed(run: Run, tmp_path: Path) -> None:
