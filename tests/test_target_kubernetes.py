@@ -168,6 +168,40 @@ def test_the_pod_keeps_to_the_restricted_standard(agent: Agent) -> None:
     assert kinds <= {"configMap", "emptyDir", "projected", "secret", "persistentVolumeClaim"}
 
 
+def test_everything_around_the_pods_means_these_pods_and_no_others() -> None:
+    for agent in AGENTS.values():
+        found = objects(agent)
+        labels = found["StatefulSet"]["spec"]["template"]["metadata"]["labels"]
+        assert labels["app.kubernetes.io/instance"] == agent.name
+        for kind, key in (
+            ("StatefulSet", "selector"),
+            ("PodDisruptionBudget", "selector"),
+            ("NetworkPolicy", "podSelector"),
+        ):
+            assert found[kind]["spec"][key] == {"matchLabels": labels}
+        assert found["Service"]["spec"]["selector"] == labels
+        assert found["StatefulSet"]["spec"]["serviceName"] == found["Service"]["metadata"]["name"]
+        # A node with the only pod of an agent can be drained.
+        assert found["PodDisruptionBudget"]["spec"]["maxUnavailable"] == 1
+
+
+def test_several_pods_are_on_several_nodes() -> None:
+    assert "topologySpreadConstraints" not in pod(plain())
+    (spread,) = pod(full())["topologySpreadConstraints"]
+    assert spread["labelSelector"]["matchLabels"] == objects(full())["Service"]["spec"]["selector"]
+
+
+def test_a_pod_asks_for_what_the_config_says_and_may_not_take_more_memory() -> None:
+    resources = {name: container(agent)["resources"] for name, agent in AGENTS.items()}
+    assert resources["full"] == {"requests": {"cpu": "1", "memory": "2Gi"}, "limits": {"memory": "2Gi"}}
+    assert resources["plain"]["limits"]["memory"] == resources["plain"]["requests"]["memory"]
+    (volume,) = [each for each in pod(plain())["volumes"] if "emptyDir" in each]
+    assert volume["emptyDir"] == {"sizeLimit": "1Gi"}
+    claim = objects(full())["StatefulSet"]["spec"]["volumeClaimTemplates"][0]["spec"]
+    assert (claim["storageClassName"], claim["resources"]) == ("fast", {"requests": {"storage": "10Gi"}})
+    assert pod(full())["imagePullSecrets"] == [{"name": "registry"}]
+
+
 def test_an_image_that_no_config_names_is_never_pulled() -> None:
     policies = {name: container(agent).get("imagePullPolicy") for name, agent in AGENTS.items()}
     assert policies == {"plain": "Never", "full": None}

@@ -137,6 +137,7 @@ def test_the_unit_waits_for_health_limits_memory_and_leaves_time_to_stop() -> No
     assert dump["TimeoutStopSec"] == ["1min 26s"]
     assert dump["MemoryMax"][0].startswith(str(512 * 2**20))
     assert dump["Restart"] == ["on-failure"]
+    assert "\n[Install]\nWantedBy=default.target\n" in generated(files(full()))["a2a-claude-full.service"]
 
 
 def test_volumes_and_the_network_have_the_names_that_containers_use() -> None:
@@ -216,6 +217,10 @@ def test_printable_text_is_read_back_unchanged_or_refused_by_name(texts: list[st
     check_round_trip(texts)
 
 
+# `podman auto-update` wants a tag to look up, and a digest never becomes another image.
+UNTAGGED = ("r.example/a", "r.example:5000/a/b", f"r.example/a@sha256:{'a' * 64}", f"r.example/a:7@sha256:{'a' * 64}")
+
+
 @pytest.mark.parametrize(
     ("document", "path"),
     [
@@ -223,6 +228,10 @@ def test_printable_text_is_read_back_unchanged_or_refused_by_name(texts: list[st
         ({"deploy": {"quadlet": {"workspace": "/a,b"}}}, "deploy.quadlet.workspace"),
         ({"deploy": {"docker": {"workspace": "/a:b"}}}, "deploy.docker.workspace"),
         ({"deploy": {"docker": {"image": "a\nPodmanArgs=--privileged"}}}, "deploy.docker.image"),
+        *(
+            ({"deploy": {"docker": {"image": each}, "quadlet": {"autoUpdate": True}}}, "deploy.quadlet.autoUpdate")
+            for each in UNTAGGED
+        ),
         ({"server": {"tls": {"certificateFile": "/a b", "keyFile": "/k"}}}, "server.tls.certificateFile"),
         ({"agentCard": {**CARD, "name": "a\nPodmanArgs=--privileged"}}, "agentCard.name"),
     ],

@@ -82,11 +82,22 @@ def _container(agent: Agent) -> str:
         secrets=[Quoted(each) for each in container.secrets(agent)],
         # Of an array that begins with "CMD", podman makes a single word.
         health=Quoted(json.dumps(container.healthcheck(agent), separators=(",", ":"))),
-        update=Quoted("local" if local else "registry") if deploy.auto_update else None,
+        update=_update(docker.image) if deploy.auto_update else None,
         stop_seconds=container.stop_seconds(agent),
         stop_seconds_of_podman=container.stop_seconds(agent) + 10,
         memory=syntax.name(deploy.memory.removesuffix("i"), "deploy.quadlet.memory", _SIZE),
     )
+
+
+def _update(image: str | None) -> Quoted:
+    """Where podman looks for a newer image: of a name that nobody gave, on this host. (podman-auto-update(1).)"""
+    if image is None:
+        return Quoted("local")
+    if "@" in image or ":" not in image.rpartition("/")[2]:
+        reason = "an image without a tag, or with a digest, is never a newer one"
+        hint = "give deploy.docker.image a tag and no digest, or leave this out"
+        raise Unrenderable("deploy.quadlet.autoUpdate", reason, hint)
+    return Quoted("registry")
 
 
 def _volume_target(text: str, origin: str) -> Quoted:
