@@ -138,7 +138,7 @@ class Engine:
 
     def _start(self, turn: Turn) -> None:
         self.running.add(turn)
-        turn.worker = asyncio.create_task(self._work(turn))
+        turn.worker = asyncio.create_task(self._work(turn), context=turn.scope)
         self.keep(turn.worker)
 
     async def _work(self, turn: Turn) -> None:

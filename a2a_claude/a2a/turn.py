@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextvars import copy_context
 from typing import TYPE_CHECKING
 
 from a2a.server.context import ServerCallContext
@@ -29,7 +30,8 @@ class Turn:
     is true while a follow-up's turn has not set a status, `spoke` once it has published anything, `replied` once that
     was a bare Message. `stopped` marks a turn that the server cancelled, `last` is how its task ends then.
     `answers` are messages that this turn took while it was paused: each is answered when the turn pauses again, or is
-    over.
+    over. `scope` holds the context variables of its request, such as the ids of log lines: a turn that waits is started
+    by whoever makes room.
     """
 
     place: Place
@@ -46,6 +48,7 @@ class Turn:
     ) -> None:
         self.live, self.params, self.document, self.context = live, params, document, context
         self.subscriber, self.push = subscriber, push
+        self.scope = copy_context()
         self.follow_up = self.pending = live.stored
         self.spoke = self.replied = self.stopped = False
         self.last: TaskStatusUpdateEvent | None = None
