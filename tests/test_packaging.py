@@ -192,10 +192,15 @@ def programs(folder: Path, *names: str) -> str:
     return f"{folder}:/usr/bin:/bin"
 
 
+def require_ensurepip() -> None:
+    if subprocess.run([sys._base_executable, "-c", "import ensurepip"], check=False).returncode:  # type: ignore[attr-defined]
+        absent("ensurepip", "apt-get install python3-venv")
+
+
 @pytest.mark.parametrize("present", [("uv",), ()], ids=["with uv", "with Python alone"])
 def test_dev_sets_up_a_checkout_and_compiles(checkout: Path, tmp_path: Path, present: tuple[str, ...]) -> None:
-    if not present and subprocess.run([sys._base_executable, "-c", "import ensurepip"], check=False).returncode:  # type: ignore[attr-defined]
-        absent("ensurepip", "apt-get install python3-venv")
+    if not present:
+        require_ensurepip()
     path = programs(tmp_path / "bin", *present)
     run("./dev", "a2a-claude", "compile", "agents/", "-o", tmp_path / "first", cwd=checkout, PATH=path)
     stamp = (checkout / ".venv" / ".synced-compiler").stat()
@@ -204,3 +209,36 @@ def test_dev_sets_up_a_checkout_and_compiles(checkout: Path, tmp_path: Path, pre
     assert tree(tmp_path / "first").keys() == tree(tmp_path / "second").keys()
     assert (checkout / ".venv" / ".synced-compiler").stat().st_mtime_ns == stamp.st_mtime_ns
     assert not list(checkout.glob(".venv/lib/*/site-packages/granian"))
+
+
+def refused(checkout: Path, **environment: str) -> str:
+    """What ./dev says when it cannot set up the checkout."""
+    command = [checkout / "dev", "a2a-claude", "validate"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    return done.stderr
+
+
+def test_dev_names_a_python_that_is_too_old(checkout: Path, tmp_path: Path) -> None:
+    path = programs(tmp_path / "bin")
+    (tmp_path / "bin" / "python3").unlink()
+    # It runs what it is given, and says that it is 3.10.
+    (tmp_path / "bin" / "python3").write_text(
+        f"""#!/bin/sh
+if [ "$1" = --version ]; then echo Python 3.10.12; exit; fi
+exec {sys.executable} -c "import sys; sys.version_info = (3, 10, 12); exec(sys.argv[1])" "$2"
+"""
+    )
+    for minor in range(11, 15):
+        (tmp_path / "bin" / f"python3.{minor}").write_text("#!/bin/sh\nexit 1\n")
+    for each in (tmp_path / "bin").iterdir():
+        each.chmod(0o755)
+    assert "dev: Python 3.10.12 is older than 3.11. Install a newer Python" in refused(checkout, PATH=path)
+
+
+def test_dev_without_a_package_index_says_how_one_is_reached(checkout: Path, tmp_path: Path) -> None:
+    require_ensurepip()
+    nowhere = {"PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": os.devnull}
+    told = refused(checkout, PATH=programs(tmp_path / "bin"), **nowhere)
+    assert "dev: uv could not be installed: is the package index reached? A proxy: HTTPS_PROXY" in told
