@@ -58,6 +58,18 @@ async def test_its_files_are_private(tmp_path: Path) -> None:
 
 
 @asynchronous
+async def test_a_callback_that_fails_keeps_nobody_waiting(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def fail() -> None:
+        raise ValueError("a bug")
+
+    store = await Store.open(tmp_path / "tasks.sqlite3")
+    first, second = store.write([changes.touch_health(1)], fail), store.write([changes.touch_health(2)])
+    done, _ = await asyncio.wait({first, second}, timeout=5)
+    assert (len(done), "a bug" in caplog.text) == (2, True)
+    await store.close()
+
+
+@asynchronous
 async def test_one_server_uses_a_file_at_a_time(tmp_path: Path) -> None:
     store = await Store.open(tmp_path / "tasks.sqlite3")
     with pytest.raises(StoreError, match="another server uses it"):

@@ -132,8 +132,12 @@ class Writer:
                 future.set_exception(self.error)
                 continue
             self.error = None
-            if then:
-                then()
+            try:
+                if then:
+                    then()
+            except Exception:
+                # It is committed all the same, and whoever waits for this or another job must not wait for ever.
+                logger.exception("What follows a change of the store failed")
             future.set_result(None)
 
 
