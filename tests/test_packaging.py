@@ -213,7 +213,7 @@ def test_dev_sets_up_a_checkout_and_compiles(checkout: Path, tmp_path: Path, pre
 
 def refused(checkout: Path, **environment: str) -> str:
     """What ./dev says when it cannot set up the checkout."""
-    command = [checkout / "dev", "a2a-claude", "validate"]
+    command = [str(checkout / "dev"), "a2a-claude", "validate"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
