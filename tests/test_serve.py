@@ -8,16 +8,19 @@ import json
 import subprocess
 import sys
 import time
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from click.testing import CliRunner
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from a2a_claude.cli import main
 from tests.serving import ROOT, environment, run, serving, start, write_agent
 
 
@@ -57,6 +60,43 @@ def test_the_typescript_form_serves_too(tmp_path: Path) -> None:
             served = Served(process).wait_until_it_listens()
             assert card(served.url)["name"] == "Reviewer"
             assert served.stop() == 0
+
+
+FLAGS: list[tuple[str, str, Any]] = [
+    ("--port 4000", "server.port", 4000),
+    ("-p 4000", "server.port", 4000),
+    ("--hostname ::1", "server.hostname", "::1"),
+    ("--advertise-host a.example", "server.advertise_host", "a.example"),
+    ("--workspace /w$x", "claude.working_directory", "/w$x"),
+    ("--working-dir /w", "claude.working_directory", "/w"),
+    ("-w /w", "claude.working_directory", "/w"),
+    ("--model opus", "claude.model", "opus"),
+    ("-m opus", "claude.model", "opus"),
+    ("--permission-mode plan", "claude.permission_mode", "plan"),
+    ("--agent-name N", "agent_card.name", "N"),
+    ("--agent-description D", "agent_card.description", "D"),
+    ("--stream-artifacts", "features.stream_artifact_chunks", True),
+    ("--no-stream-artifacts", "features.stream_artifact_chunks", False),
+    ("--log-level WARN", "logging.level", "warn"),
+]
+
+
+@pytest.mark.parametrize(("flags", "path", "value"), FLAGS, ids=[flags for flags, _, _ in FLAGS])
+def test_each_flag_of_the_typescript_form_sets_its_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flags: str, path: str, value: Any
+) -> None:
+    folder = write_agent(tmp_path, features={"streamArtifactChunks": value is False})
+    agents: list[Any] = []
+
+    def run_it(agent: Any, *_: Any) -> int:
+        agents.append(agent)
+        return 0
+
+    monkeypatch.setattr("a2a_claude.commands.serve._run", run_it)
+    arguments = ["--config", str(folder / "agent.yaml"), "-w", "/other", *flags.split()]
+    done = CliRunner().invoke(main, arguments, catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    assert attrgetter(path)(agents[0].config) == value
 
 
 def test_an_agent_goes_by_its_name_its_folder_its_file_and_its_compiled_form(tmp_path: Path) -> None:
