@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 import httpx
 import orjson
 import pytest
+from a2a.utils import errors as a2a_errors
+from a2a.utils.errors import A2AError
 
 from a2a_claude.a2a.app import App, make_app
 from tests.a2a_support import (
@@ -38,6 +40,7 @@ DOCUMENT = {
     },
 }
 HOOK = "https://example.com/hook"
+INFO = "type.googleapis.com/google.rpc.ErrorInfo"
 
 
 @pytest.fixture(scope="module", params=["a2a-sdk", "lifecycle"])
@@ -255,6 +258,70 @@ def test_an_error_has_its_code_and_reason_in_both_bindings(client: Client, case:
         fields = [each["field"] for each in error["data"][1]["fieldViolations"]]
         assert fields == [each["field"] for each in body["details"][1]["fieldViolations"]]
         assert set(fields) <= set(case.params)
+
+
+# A2A v1.0.1 section 5.4, and v0.3 section 8: error, JSON-RPC code, that of v0.3, HTTP status, google.rpc code, reason.
+ERRORS: list[tuple[type[A2AError], int, int, int, str, str]] = [
+    (a2a_errors.TaskNotFoundError, -32001, -32001, 404, "NOT_FOUND", "TASK_NOT_FOUND"),
+    (a2a_errors.TaskNotCancelableError, -32002, -32002, 400, "FAILED_PRECONDITION", "TASK_NOT_CANCELABLE"),
+    (a2a_errors.PushNotificationNotSupportedError, -32003, -32003, 400, "FAILED_PRECONDITION", "PUSH_NOTIFICATION_NOT_SUPPORTED"),
+    (a2a_errors.UnsupportedOperationError, -32004, -32004, 400, "FAILED_PRECONDITION", "UNSUPPORTED_OPERATION"),
+    (a2a_errors.ContentTypeNotSupportedError, -32005, -32005, 400, "INVALID_ARGUMENT", "CONTENT_TYPE_NOT_SUPPORTED"),
+    (a2a_errors.InvalidAgentResponseError, -32006, -32006, 500, "INTERNAL", "INVALID_AGENT_RESPONSE"),
+    (a2a_errors.ExtendedAgentCardNotConfiguredError, -32007, -32007, 400, "FAILED_PRECONDITION", "EXTENDED_AGENT_CARD_NOT_CONFIGURED"),
+    (a2a_errors.ExtensionSupportRequiredError, -32008, -32600, 400, "FAILED_PRECONDITION", "EXTENSION_SUPPORT_REQUIRED"),
+    (a2a_errors.VersionNotSupportedError, -32009, -32600, 400, "FAILED_PRECONDITION", "VERSION_NOT_SUPPORTED"),
+    (a2a_errors.InvalidRequestError, -32600, -32600, 400, "INVALID_ARGUMENT", "INVALID_REQUEST"),
+    (a2a_errors.MethodNotFoundError, -32601, -32601, 404, "NOT_FOUND", "METHOD_NOT_FOUND"),
+    (a2a_errors.InvalidParamsError, -32602, -32602, 400, "INVALID_ARGUMENT", "INVALID_PARAMS"),
+    (a2a_errors.InternalError, -32603, -32603, 500, "INTERNAL", "INTERNAL_ERROR"),
+]  # fmt: skip
+
+
+class Refusing:
+    """A handler that answers everything with `error`."""
+
+    error: A2AError
+
+    async def get(self, *_: Any) -> Any:
+        raise self.error
+
+    send = list = cancel = stream = subscribe = get
+
+
+@pytest.fixture(scope="module")
+def refusing() -> Iterator[tuple[Client, Refusing]]:
+    handler: Any = Refusing()
+    with running(lambda: make_app(make_agent({}), handler)) as server, Client(base_url=server.url, timeout=10) as made:
+        yield made, handler
+
+
+@pytest.mark.parametrize(
+    ("kind", "rpc", "rpc_v03", "status", "canonical", "reason"), ERRORS, ids=[row[-1] for row in ERRORS]
+)
+def test_every_error_of_the_specification_has_its_numbers_and_names(
+    refusing: tuple[Client, Refusing],
+    kind: type[A2AError],
+    rpc: int,
+    rpc_v03: int,
+    status: int,
+    canonical: str,
+    reason: str,
+) -> None:
+    client, handler = refusing
+    handler.error = kind("in these words", {"taskId": "t", "count": 3, "list": [1], "nothing": None})
+    info = {"@type": INFO, "reason": reason, "domain": "a2a-protocol.org", "metadata": {"taskId": "t", "count": "3"}}
+    answer = client.rpc("GetTask", {"id": "t"})
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json")
+    assert answer.json()["error"] == {"code": rpc, "message": "in these words", "data": [info]}
+    assert code(client.rpc("tasks/get", {"id": "t"}, version=None)) == rpc_v03
+    response = rest(client, "GET", "/tasks/t")
+    assert (response.status_code, response.headers["content-type"]) == (status, "application/json")
+    error = {"code": status, "status": canonical, "message": "in these words", "details": [info]}
+    assert response.json() == {"error": error}
+    response = v03(client, "GET", "/v1/tasks/t")
+    assert (response.status_code, response.headers["content-type"]) == (status, "application/json")
+    assert (response.json()["code"], response.json()["message"]) == (rpc_v03, "in these words")
 
 
 RPC_ERRORS: list[tuple[str, bytes, int, Any]] = [
