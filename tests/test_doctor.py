@@ -28,13 +28,15 @@ def agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def write(folder: Path, claude: str, port: int = 0) -> None:
+def write(folder: Path, claude: str, port: int = 0, server: str = "") -> int:
+    """Writes the agent's config; gives its port."""
     workspace = folder.parent.parent / "workspace"
     with socket.socket() as trying:
         trying.bind(("127.0.0.1", 0))
-        free = port or trying.getsockname()[1]
-    text = f"server: {{port: {free}}}\nclaude:\n  workingDirectory: {workspace}\n{claude}"
+        free: int = port or trying.getsockname()[1]
+    text = f"server: {{port: {free}, {server}}}\nclaude:\n  workingDirectory: {workspace}\n{claude}"
     (folder / "agent.yaml").write_text(text)
+    return free
 
 
 def doctor(*arguments: str, **environment: str) -> Result:
@@ -75,7 +77,80 @@ def test_a_port_in_use_is_told(agent: Path) -> None:
         run = doctor("one", ANTHROPIC_API_KEY=KEY)
     assert run.exit_code == 1
     assert "Address already in use" in run.output
-    assert "hint: stop what listens there" in run.output
+    assert "hint: another program listens there; set server.port or --port" in run.output
+
+
+@pytest.mark.parametrize(
+    ("hostname", "told"),
+    [
+        (
+            "192.0.2.1",
+            "cannot listen on 192.0.2.1 port {}: Cannot assign requested address\n    hint: set server.hostname",
+        ),
+        (
+            "nowhere.invalid",
+            "nowhere.invalid cannot be resolved: Name or service not known\n    hint: set server.hostname",
+        ),
+    ],
+)
+def test_an_address_that_is_not_this_machines_is_told(hostname: str, told: str, agent: Path) -> None:
+    port = write(agent, "", server=f"hostname: {hostname}, auth: {{allowUnauthenticated: true}}")
+    output = doctor("one", ANTHROPIC_API_KEY=KEY).output
+    assert f"!!  {told.format(port)}" in output
+    assert "\n    hint: set server.hostname\n" in output
+
+
+@pytest.mark.parametrize(
+    ("server", "told"),
+    [
+        ("hostname: 0.0.0.0", "refusing to listen on 0.0.0.0 without authentication"),
+        ("auth: {bearer: {tokensVariable: CALLERS}}", "variable CALLERS is not set: put lines like principal:token"),
+        ("auth: {bearer: {tokensFile: /no/tokens}}", "/no/tokens: No such file or directory: make it a file"),
+        ("tls: {certificateFile: /no/crt, keyFile: /no/key}", "server.tls.certificateFile /no/crt cannot be read"),
+    ],
+)
+def test_what_would_keep_callers_out_or_let_all_of_them_in_is_told(server: str, told: str, agent: Path) -> None:
+    write(agent, "", server=server)
+    run = doctor("one", ANTHROPIC_API_KEY=KEY)
+    assert f"!!  {told}" in run.output
+    assert run.exit_code == 1
+
+
+def test_a_key_that_the_card_is_to_be_signed_with_is_looked_for(agent: Path) -> None:
+    write(agent, "agentCard: {signing: {enabled: true, privateKeyJwkEnvVar: CARD_KEY}}\n")
+    assert "!!  agentCard.signing needs the variable CARD_KEY" in doctor("one", ANTHROPIC_API_KEY=KEY).output
+    run = doctor("one", ANTHROPIC_API_KEY=KEY, CARD_KEY="secret-and-no-key")
+    assert "!!  CARD_KEY holds no private JWK" in run.output
+    assert "secret-and-no-key" not in run.output
+
+
+def test_tokens_of_callers_in_a_file_are_found(agent: Path, tmp_path: Path) -> None:
+    write(agent, "", server="auth: {bearer: {tokensVariable: CALLERS}}")
+    (tmp_path / "CALLERS").write_text("alice:alice-has-a-token-of-her-own\n")
+    output = doctor("one", ANTHROPIC_API_KEY=KEY, CREDENTIALS_DIRECTORY=str(tmp_path)).output
+    assert "CALLERS" not in output
+    assert "alice" not in output
+
+
+def test_a_sandbox_whose_programs_are_not_there_is_told_unless_claude_may_do_without(
+    agent: Path, tmp_path: Path
+) -> None:
+    path = programs(tmp_path / "bin", socat="socat by Gerhard Rieger")
+    write(agent, "  sandbox: {enabled: true}\n")
+    told = "!!  claude.sandbox is on and bwrap not there: no session would start\n    hint: apt-get install bubblewrap"
+    assert told in doctor("one", ANTHROPIC_API_KEY=KEY, PATH=path).output
+    write(agent, "  sandbox: {enabled: true, failIfUnavailable: false}\n")
+    assert "claude.sandbox is on" not in doctor("one", ANTHROPIC_API_KEY=KEY, PATH=path).output
+
+
+def test_a_cli_of_ones_own_that_does_not_run_is_told_by_its_key(agent: Path, tmp_path: Path) -> None:
+    path = programs(tmp_path / "bin", claude="")
+    write(agent, f"  executablePathOverride: {path}/claude\n")
+    output = doctor("one", ANTHROPIC_API_KEY=KEY).output
+    assert (
+        f"!!  Claude's CLI {path}/claude does not run\n    hint: look at what `{path}/claude --version` says" in output
+    )
+    assert "correct claude.executablePathOverride" in output
 
 
 @pytest.mark.parametrize(
@@ -84,6 +159,7 @@ def test_a_port_in_use_is_told(agent: Path) -> None:
         ("  executablePathOverride: /does/not/exist\n", "is not a program that can be run"),
         ("  additionalDirectories: ['${NOT_SET_ANYWHERE}']\n", "NOT_SET_ANYWHERE is not set"),
         ("  nonsense: 1\n", "is not one valid agent"),
+        ("store: {type: postgresql, url: 'postgresql://db/a'}\n", "store.type postgresql is not served"),
     ],
 )
 def test_what_would_stop_the_start_is_told(claude: str, told: str, agent: Path) -> None:

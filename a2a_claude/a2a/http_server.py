@@ -47,7 +47,7 @@ class HttpServer:
         """ListenError when certificate or key cannot be used."""
         tls: dict[str, Any] = {}
         if settings.tls:
-            tls = _tls(settings.tls)
+            tls = tls_settings(settings.tls)
         self._granian = _OnSocket(
             app,
             interface=Interfaces.ASGINL,
@@ -82,7 +82,12 @@ class HttpServer:
         return self.ended.done()
 
 
-def _tls(tls: Tls) -> dict[str, Any]:
+def tls_settings(tls: Tls) -> dict[str, Any]:
+    """How Granian is to speak TLS.
+
+    Raises:
+        ListenError: a file cannot be read, or is no certificate or its key.
+    """
     paths = {"certificateFile": tls.certificate_file, "keyFile": tls.key_file, "clientCaFile": tls.client_ca_file}
     for key, path in paths.items():
         try:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 import platform
-import socket
+import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 
 import click
 
-from a2a_claude import __version__
+from a2a_claude import __version__, listening
 from a2a_claude.commands import host
 from a2a_claude.commands.common import INVALID, fail
 from a2a_claude.commands.host import Finding
@@ -73,9 +73,10 @@ def _claude(override: str | None = None) -> Iterator[Finding]:
         return
     told = host.first_line([str(path), "--version"])
     if told is None:
-        yield Finding(
-            "problem", f"Claude's CLI {path} does not run", "reinstall claude-agent-sdk, or look at its error"
+        hint = f"look at what `{path} --version` says, and " + (
+            "correct claude.executablePathOverride" if override else "reinstall claude-agent-sdk"
         )
+        yield Finding("problem", f"Claude's CLI {path} does not run", hint)
     else:
         yield Finding("ok", f"Claude's CLI {told}, {path}")
 
@@ -102,7 +103,12 @@ def _agent(path: str, state_dir: str | None) -> Iterator[Finding]:
     if find_spec("claude_agent_sdk"):
         yield from _served(agent, {name: bool((find(name) or "").strip()) for name in _credential_names(agent)})
     yield from host.folder(state_folder(state_dir, agent.name), "the state folder")
+    if agent.config.store.type == "postgresql":
+        hint = "set store.type: sqlite, and one replica"
+        yield Finding("problem", "store.type postgresql is not served by this version", hint)
     yield from _port(agent)
+    if find_spec("granian"):
+        yield from _callers(agent, find)
 
 
 def _credential_names(agent: Agent) -> list[str]:
@@ -127,8 +133,14 @@ def _served(agent: Agent, present: dict[str, bool]) -> Iterator[Finding]:
         else:
             hint = "give this user the rights, or serve as the user who owns it"
             yield Finding("problem", f"the workspace {workspace} cannot be {what} by this user", hint)
-    if claude.executable_path_override:
-        yield from _claude(claude.executable_path_override)
+    override = claude.executable_path_override
+    if override and os.access(override, os.X_OK):  # else it is told already
+        yield from _claude(override)
+    sandbox = claude.sandbox or {}
+    absent = " and ".join(each for each in ("bwrap", "socat") if not shutil.which(each))
+    if absent and sandbox.get("enabled") and sandbox.get("failIfUnavailable", True):
+        hint = "apt-get install bubblewrap socat, or leave claude.sandbox out"
+        yield Finding("problem", f"claude.sandbox is on and {absent} not there: no session would start", hint)
     names = [name for name, there in present.items() if there]
     clouds = [name for name in ("CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX") if os.environ.get(name)]
     if names or clouds or not claude.credentials:
@@ -152,13 +164,33 @@ def _hiding() -> Finding:
 
 def _port(agent: Agent) -> Iterator[Finding]:
     server = agent.config.server
-    family = socket.AF_INET6 if ":" in server.hostname else socket.AF_INET
-    with socket.socket(family) as trying:
-        trying.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind(server.hostname, server.port).close()
+    except listening.ListenError as error:
+        yield Finding("problem", *str(error).split("; ", 1))
+    else:
+        yield Finding("ok", f"{server.hostname} port {server.port} is free")
+
+
+def _callers(agent: Agent, find: Callable[[str], str | None]) -> Iterator[Finding]:
+    """Whether callers may be let in as the config says: authentication, certificate, the card's key."""
+    from a2a_claude.a2a.edge import ExposureError, check_exposure, make_edge
+    from a2a_claude.a2a.http_server import tls_settings
+    from a2a_claude.a2a.signing import SigningError, signer_for
+    from a2a_claude.a2a.tokens import TokenError
+    from a2a_claude.config.resolution import Variables
+
+    server, variables = agent.config.server, Variables(find)
+    checks: list[Callable[[], object]] = [
+        lambda: make_edge(server, variables),
+        lambda: signer_for(agent.config.agent_card.signing, variables),
+    ]
+    if not server.auth.allow_unauthenticated:  # with it, the check is a warning in a log
+        checks.append(lambda: check_exposure(server))
+    if tls := server.tls:
+        checks.append(lambda: tls_settings(tls))
+    for check in checks:
         try:
-            trying.bind((server.hostname.strip("[]"), server.port))
-        except OSError as error:
-            hint = "stop what listens there, or set server.port, PORT or --port"
-            yield Finding("problem", f"{server.hostname} port {server.port}: {error.strerror}", hint)
-        else:
-            yield Finding("ok", f"{server.hostname} port {server.port} is free")
+            check()
+        except (ExposureError, listening.ListenError, SigningError, TokenError) as error:
+            yield Finding("problem", str(error))
