@@ -100,6 +100,7 @@ CODES = {
     "no-workspace": "A2C526",
     "never-asked": "A2C527",
     "published-elsewhere": "A2C528",
+    "store-unserved": "A2C529",
     "port-clash": "A2C601",
     "cannot-render": "A2C701",
     "open-image": "A2C702",

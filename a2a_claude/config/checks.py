@@ -237,6 +237,10 @@ def _store(view: View) -> Found:
     if kind == "postgresql" and not view.get(str, "store", "url"):
         hint = "set store.url, its password by reference"
         yield error("store-url", "store.type postgresql needs store.url", view.span("store", "type"), hint)
+    elif kind == "postgresql":
+        message = "store.type postgresql is not served by this version: the server does not start"
+        hint = "use store.type: sqlite, and one replica"
+        yield warning("store-unserved", message, view.span("store", "type"), hint)
     path = view.get(str, "store", "path") or ""
     if path.startswith("/") or ".." in path.split("/"):
         message = "store.path must stay inside the state directory"
@@ -246,7 +250,7 @@ def _store(view: View) -> Found:
     if kind != "postgresql" and (replicas > 1 or scaled):
         key = "autoscale" if scaled else "replicas"
         message = f"several replicas cannot share a store of type {kind}"
-        hint = "use store.type: postgresql, or one replica"
+        hint = "use one replica; the store that they could share, postgresql, is not served by this version"
         yield error("replicas-share", message, view.key("deploy", "kubernetes", key), hint)
 
 

@@ -90,6 +90,7 @@ RULES = {
         (526, "no-workspace", "An agent without a workspace"),
         (527, "never-asked", "An approval that is never asked for"),
         (528, "published-elsewhere", "A published port that the card does not name"),
+        (529, "store-unserved", "A store that is not served yet"),
         # Fleet and output
         (601, "port-clash", "Two agents on one port"),
         (701, "cannot-render", "A value that an output format cannot express"),
