@@ -187,8 +187,8 @@ def test_half_an_answer_is_no_answer_however_it_is_told(tmp_path: Path, streamin
         ({"text": ""}, "empty_result"),
     ],
 )
-def test_a_failure_of_the_api_is_a_failed_task_with_its_reason(
-    tmp_path: Path, turn: dict[str, Any], reason: str
+def test_a_failure_of_the_api_is_a_failed_task_with_its_reason_and_in_the_log(
+    tmp_path: Path, turn: dict[str, Any], reason: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     @asynchronous
     async def run() -> None:
@@ -196,6 +196,7 @@ def test_a_failure_of_the_api_is_a_failed_task_with_its_reason(
             caller = Caller(lifecycle)
             task = await caller.task(directive(turn), context_id="c")
             assert (state(task), task["metadata"]["reason"]) == ("failed", reason)
+            assert f"Task {task['id']} failed: {reason}" in caplog.text
             assert texts(await caller.task(directive({"text": "again"}), context_id="c")) == ["again"]
 
     run()

@@ -112,6 +112,9 @@ class ClaudeExecutor(AgentExecutor):
             finally:
                 await asyncio.to_thread(self._folders.tidy, task_id)
             running.end(ending)
+            if ending.failure is not None and not ending.canceled:
+                # Who has to mend it reads the log, and sees no task.
+                logger.warning("Task %s failed: %s", task_id, ending.failure.reason)
             if not ending.canceled:
                 await event_queue.enqueue_event(translate.ended(ending.failure, ending.metadata))
         finally:
