@@ -18,8 +18,8 @@ _LASTING: Final = (errno.EACCES, errno.EPERM, errno.EAFNOSUPPORT)
 
 
 class ListenError(Exception):
-    """There is no socket to listen on; the message says what to do. It `passes` when the same address may be there
-    later."""
+    """There is no socket to listen on; the message says what to do. It `passes` when the same address, or
+    the file of a certificate, may be there later."""
 
     def __init__(self, message: str, *, passes: bool = False) -> None:
         super().__init__(message)

@@ -109,9 +109,9 @@ class Runtime:
             return await self._open(port, environ)
         except BaseException as error:
             await self.close()
-            if isinstance(error, StoreError):
+            if isinstance(error, StoreError | TokenError):
                 raise StartError(str(error), passes=error.passes) from error
-            if isinstance(error, SigningError | TokenError):
+            if isinstance(error, SigningError):
                 raise StartError(str(error)) from error
             raise
 

@@ -5,16 +5,19 @@ from __future__ import annotations
 import os
 import socket
 import sqlite3
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from a2a_claude.store import StoreError, files
 from tests.serving import Served, serving, start, write_agent
 from tests.tools import require
 
 PASSES, LASTS = 1, 78
+CLAUDE = ("--executor", "claude", "-w", "/tmp")
 OPEN = {"allowUnauthenticated": True}
 KEY = {"enabled": True, "privateKeyJwkEnvVar": "CARD_KEY"}
 CARD = {"name": "A", "description": "D", "version": "1", "signing": KEY}
@@ -56,10 +59,10 @@ def told(served: Served, code: int, words: str) -> None:
         (LASTS, "NOT_SET is not set", {"store": {"type": "postgresql", "url": "x://${NOT_SET}@d"}}, (), nothing),
         (LASTS, "is not served by this version", {"store": {"type": "postgresql", "url": "x://d"}}, (), nothing),
         (LASTS, "without authentication", {"server": {"hostname": "0.0.0.0"}}, (), nothing),
-        (LASTS, "/nope", {"server": {"auth": {"bearer": {"tokensFile": "/nope"}}}}, (), nothing),
+        (PASSES, "/nope", {"server": {"auth": {"bearer": {"tokensFile": "/nope"}}}}, (), nothing),
         (LASTS, "TOKENS is not set", {"server": {"auth": {"bearer": {"tokensVariable": "TOKENS"}}}}, (), nothing),
         (LASTS, "CARD_KEY", {"agentCard": CARD}, (), nothing),
-        (LASTS, "/no.pem", {"server": {"tls": {"certificateFile": "/no.pem", "keyFile": "/no.key"}}}, (), nothing),
+        (PASSES, "/no.pem", {"server": {"tls": {"certificateFile": "/no.pem", "keyFile": "/no.key"}}}, (), nothing),
         (
             LASTS,
             "no certificate and its key in PEM",
@@ -67,7 +70,9 @@ def told(served: Served, code: int, words: str) -> None:
             (),
             no_tls,
         ),
-        (LASTS, "/not/there does not exist", {}, ("--executor", "claude", "-w", "/not/there"), nothing),
+        (PASSES, "/not/there does not exist", {}, ("--executor", "claude", "-w", "/not/there"), nothing),
+        (PASSES, "/no/claude", {"claude": {"executablePathOverride": "/no/claude"}}, CLAUDE, nothing),
+        (PASSES, "/no.md", {"memory": {"instructions": "/no.md"}}, CLAUDE, nothing),
         (LASTS, "written by a newer a2a-claude", {}, (), newer),
         (LASTS, "set store.path", {}, ("--state-dir", "{}/taken/below"), a_file),
         (PASSES, "the file is no SQLite database", {}, (), damaged),
@@ -116,3 +121,22 @@ def test_a_port_that_another_program_has_may_become_free(tmp_path: Path) -> None
 def test_a_store_serves_one_server_at_a_time(tmp_path: Path) -> None:
     with serving(tmp_path):
         told(start(tmp_path, tmp_path / "agents" / "reviewer", "--port", "0"), PASSES, "another server uses it")
+
+
+def test_a_mount_point_that_waits_for_its_file_system_may_get_it() -> None:
+    """The folder of the state is made by the server, so none is there while its parent belongs to somebody else."""
+    with tempfile.TemporaryDirectory() as folder:
+        (kept := Path(folder, "kept")).mkdir(mode=0o555)
+        os.chmod(folder, 0o555)  # noqa: S103 (anybody may look)
+        found = []
+        me = os.geteuid()
+        os.seteuid(me or 65534)
+        try:
+            for path in (Path(folder, "mount", "state", "tasks.sqlite3"), kept / "tasks.sqlite3"):
+                with pytest.raises(StoreError, match="Permission denied") as caught:
+                    files.prepare(path)
+                found.append(caught.value.passes)
+        finally:
+            os.seteuid(me)
+            os.chmod(folder, 0o700)
+        assert found == [True, False]

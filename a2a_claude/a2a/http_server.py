@@ -94,7 +94,8 @@ def tls_settings(tls: Tls) -> dict[str, Any]:
             if path is not None:
                 Path(path).read_bytes()
         except OSError as error:
-            raise ListenError(f"server.tls.{key} {path} cannot be read: {error.strerror}") from error
+            told = f"server.tls.{key} {path} cannot be read: {error.strerror}"
+            raise ListenError(told, passes=not isinstance(error, PermissionError)) from error  # ACME may write it yet
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(tls.certificate_file, tls.key_file)
     except (ssl.SSLError, ValueError) as error:

@@ -26,7 +26,12 @@ Stamp = tuple[int, int, int]
 
 
 class TokenError(Exception):
-    """The tokens cannot be used; the message names the place and the line, never a token."""
+    """The tokens cannot be used; the message names the place and the line, never a token. It `passes` when their file
+    may be there later."""
+
+    def __init__(self, message: str, *, passes: bool = False) -> None:
+        super().__init__(message)
+        self.passes = passes
 
 
 class TokenTable:
@@ -116,6 +121,7 @@ def _content(path: Path) -> str:
     try:
         return path.read_text("utf-8")
     except OSError as error:
-        raise TokenError(f"{path}: {error.strerror}: make it a file that the server's user can read") from error
+        told = f"{path}: {error.strerror}: make it a file that the server's user can read"
+        raise TokenError(told, passes=not isinstance(error, PermissionError)) from error
     except UnicodeDecodeError:
         raise TokenError(f"{path}: is not UTF-8 text") from None

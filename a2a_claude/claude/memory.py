@@ -54,7 +54,8 @@ def lay_out(config: Config, files: Mapping[str, Path], folder: Path) -> Memory:
         instructions = _instructions(config, files)
         skills = {Path(each).name: _skill(each, files) for each in config.memory.skills}
     except (OSError, UnicodeDecodeError) as error:
-        raise OptionsError(f"memory cannot be read: {error}") from error
+        passes = isinstance(error, OSError) and not isinstance(error, PermissionError)
+        raise OptionsError(f"memory cannot be read: {error}", passes=passes) from error
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     workspace = _Workspace(config, folder / "memory.json")
     if "project" in config.claude.setting_sources:

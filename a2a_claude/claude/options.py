@@ -134,7 +134,8 @@ def check(claude: Claude, uid: int | None = None) -> None:
     if not os.path.isabs(folder):
         raise OptionsError(f"claude.workingDirectory must be absolute, and {folder} is not")
     if not os.path.exists(folder):
-        raise OptionsError(f"claude.workingDirectory {folder} does not exist: create it, or set WORKSPACE_DIR")
+        told = f"claude.workingDirectory {folder} does not exist: create it, or set WORKSPACE_DIR"
+        raise OptionsError(told, passes=True)  # it may be on a mount
     if not os.path.isdir(folder):
         raise OptionsError(f"claude.workingDirectory {folder} is not a folder")
     if not is_inside(claude.context_file):
@@ -148,7 +149,8 @@ def check(claude: Claude, uid: int | None = None) -> None:
             raise OptionsError("Claude refuses bypassPermissions as root: serve as another user")
     executable = claude.executable_path_override
     if executable and not (os.path.isfile(executable) and os.access(executable, os.X_OK)):
-        raise OptionsError(f"claude.executablePathOverride {executable} is not a program that can be run")
+        told = f"claude.executablePathOverride {executable} is not a program that can be run"
+        raise OptionsError(told, passes=not os.path.exists(executable))  # an update may be on its way
 
 
 def _prompt(

@@ -28,7 +28,8 @@ def prepare(path: Path) -> int:
         raise StoreError(
             f"store {path}: {error.strerror}: {error.filename}; "
             "set store.path to a file that the server's user can write",
-            passes=error.errno not in _LASTING,
+            # Where a file system is to be mounted, its mount point may belong to somebody else.
+            passes=error.errno not in _LASTING or (error.errno == errno.EACCES and not os.path.exists(path.parent)),
         ) from error
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
