@@ -23,6 +23,9 @@ AGENTS: dict[str, dict[str, Any]] = {
     "static": {"deploy": {"systemd": {"user": "dev", "workspace": f"/home/dev/{TRICKY}"}}},
     "plan": {"claude": {"permissionMode": "plan"}},
     "plan-on-host": {"claude": {"permissionMode": "plan"}, "deploy": {"systemd": {"workspace": "/srv/shared"}}},
+    "guarded": {
+        "deploy": {"systemd": {"workspace": "/srv/guarded", "readOnlyPaths": ["/srv/guarded/CLAUDE.md"]}},
+    },
     "argv": {"deploy": {"systemd": {"configFile": f"/etc/a2a-claude/argv/{TRICKY} $$ ${{HOME}}"}}},
     "sandbox": {"deploy": {"systemd": {"profile": "cli-sandbox"}}},
     "unsupplied": {},
@@ -54,6 +57,7 @@ seen = {
     "environ": dict(environ),
     "credentials": {each: open(f"{credentials}/{each}").read() for each in os.listdir(credentials)},
     "write": {each: outcome(lambda: write(each)) for each in (home, state, workspace, "/tmp", "/etc", "/opt", "/srv")},
+    "CLAUDE.md": outcome(lambda: open(f"{workspace}/CLAUDE.md", "a").close() or "written"),
     "/home": os.listdir("/home"),
     "source": outcome(lambda: open(environ["PROBED_SECRET"]).read()),
     "bubblewrap": subprocess.run(bubblewrap, capture_output=True).returncode,
@@ -74,14 +78,14 @@ while True:
 CHECKS = r"""#!/bin/bash
 useradd dev; chown -R dev /home/dev
 mount -t proc proc /mnt
-for agent in plain static plan plan-on-host argv sandbox unsupplied; do
+for agent in plain static plan plan-on-host guarded argv sandbox unsupplied; do
     timeout 60 systemctl start a2a-claude-$agent
 done
 timeout 60 systemctl start a2a-claude-waiting.socket
 systemctl is-active a2a-claude-waiting >/result/before-connecting
 python3 -c 'import socket; socket.create_connection(("127.0.0.1", 4040), 10)'
 timeout 60 systemctl start a2a-claude-waiting
-for agent in plain static plan plan-on-host argv sandbox unsupplied waiting; do
+for agent in plain static plan plan-on-host guarded argv sandbox unsupplied waiting; do
     systemctl show a2a-claude-$agent -p ActiveState,ExecMainStatus,MemoryMax,TasksMax >/result/$agent.show
     cp /var/lib/a2a-claude/$agent/seen.json /result/$agent.json
 done
@@ -117,9 +121,10 @@ def furnish(root: Path) -> None:
     wants = root / "etc/systemd/system/multi-user.target.wants"
     wants.mkdir(exist_ok=True)
     (wants / "checks.service").symlink_to("../checks.service")
-    for folder in (f"home/dev/{TRICKY}", "srv/shared", "result"):
+    for folder in (f"home/dev/{TRICKY}", "srv/shared", "srv/guarded", "result"):
         (root / folder).mkdir(parents=True)
         (root / folder).chmod(0o777)
+    put(root, "/srv/guarded/CLAUDE.md", "Be kind.", 0o666)
 
 
 @pytest.fixture(scope="module")
@@ -194,6 +199,7 @@ def test_arguments_and_variables_arrive_as_they_were_written(result: Path) -> No
         ("static", f"/home/dev/{TRICKY}", True),
         ("plan", "/var/lib/a2a-claude/plan/workspace", False),
         ("plan-on-host", "/srv/shared", False),
+        ("guarded", "/srv/guarded", True),
     ],
 )
 def test_an_agent_writes_its_own_folders_only(result: Path, agent: str, workspace: str, may_write: bool) -> None:
@@ -202,6 +208,11 @@ def test_an_agent_writes_its_own_folders_only(result: Path, agent: str, workspac
     allowed = {state, f"{state}/home", "/tmp"} | ({workspace} if may_write else set())
     assert {each for each, outcome in written.items() if outcome == "written"} == allowed
     assert {written[each] for each in ("/etc", "/opt", "/srv")} == {"Read-only file system"}
+
+
+def test_what_claude_reads_of_a_workspace_can_be_kept_from_its_hands(result: Path) -> None:
+    assert seen(result, "guarded")["CLAUDE.md"] == "Read-only file system"
+    assert seen(result, "plain")["CLAUDE.md"] == "written"
 
 
 def test_of_home_an_agent_sees_what_its_config_names(result: Path) -> None:

@@ -27,6 +27,7 @@ EVERYTHING: dict[str, Any] = {
     "secrets": SECRETS,
 }
 PLAN: dict[str, Any] = {"claude": {"permissionMode": "plan"}}
+OF_THE_STATE = ("STATE_DIRECTORY", "HOME", "CLAUDE_CONFIG_DIR")
 
 
 def deploy(workspaceAccess: str = "auto", **systemd: Any) -> dict[str, Any]:  # noqa: N803 - a key of the config
@@ -237,6 +238,9 @@ def test_a_comment_stays_on_its_line() -> None:
     [
         ({}, ["DynamicUser=yes", "WantedBy=multi-user.target"], ["\nUser=", "CPUQuota", "\nRequires="]),
         (deploy(user="a2a"), ["User=a2a", "Group=a2a"], ["DynamicUser"]),
+        # %h of a system unit is root's home.
+        ({}, [f"\nEnvironment={each}=%S/a2a-claude/reviewer" for each in OF_THE_STATE], ["%h"]),
+        ({}, ["\nStateDirectory=a2a-claude/reviewer/home\n", "\nStateDirectoryMode=0700\n"], ["ImportCredential"]),
         (deploy(memoryMax="2Gi", tasksMax=300, cpuQuota=150), ["MemoryMax=2G", "TasksMax=300", "CPUQuota=150%"], []),
         ({"timeouts": {"shutdown": 120500}}, ["TimeoutStopSec=136s"], []),
         ({}, ["WORKSPACE_DIR=%S/a2a-claude/reviewer/workspace", "=a2a-claude/reviewer/workspace"], ["ReadOnlyPaths="]),
