@@ -247,6 +247,8 @@ def test_the_page_shows_every_agent_edge_and_secret(browser: Chrome, tmp_path: P
     opened(browser, tmp_path, graph_of(fleet()))
     assert browser.title == "Agent fleet"
     assert texts(browser, "#agents td strong") == ["alone", "coder", "front", "planner"]
+    ports = [each.split(",")[0] for each in texts(browser, "#agents .place .soft")]
+    assert ports == [f"port {each.config.server.port}" for each in sorted(fleet(), key=lambda each: each.name)]
     assert texts(browser, "#agents .badge") == ["acceptEdits", "bypassPermissions", "acceptEdits", "plan"]
     assert texts(browser, "#agents .alarm") == ["anybody"]
     assert texts(browser, "#row-planner .links a") == ["away", "front", "second → coder", "linear"]
