@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from a2a.types.a2a_pb2 import TaskState
 
+from a2a_claude.store import Store, TaskRow, changes
+from a2a_claude.store.sqlite import milliseconds
 from tests.serving import PATIENCE, Served, message, serving
 
 V1 = {"A2A-Version": "1.0"}
@@ -62,6 +67,43 @@ def test_gauges_show_what_runs_what_waits_and_who_listens(tmp_path: Path) -> Non
         for task in (*waiting, running):
             httpx.post(f"{served.url}/tasks/{task['id']}:cancel", headers=V1, timeout=PATIENCE).raise_for_status()
         assert metrics(served)['a2a_claude_tasks_ended_total{state="canceled"}'] == 3
+
+
+async def _fill(path: Path, ages: Sequence[int]) -> None:
+    """A store with a completed task of each of these ages in hours."""
+    path.parent.mkdir(mode=0o700)
+    store = await Store.open(path)
+    for age in ages:
+        then = milliseconds() - age * 3_600_000
+        row = TaskRow(
+            store.next_key(),
+            f"{age}",
+            "c",
+            "",
+            TaskState.TASK_STATE_COMPLETED,
+            b'{"state":"TASK_STATE_COMPLETED"}',
+            b"",
+            0,
+            then,
+            then,
+            1,
+        )
+        await store.write([changes.create_task(row)])
+    await store.close()
+
+
+@pytest.mark.parametrize(
+    ("bounds", "left"), [({"retentionCount": 2}, 2), ({"retentionAge": 7_200_000}, 1), ({}, 4)], ids=str
+)
+def test_a_server_forgets_finished_tasks_as_its_config_says(tmp_path: Path, bounds: dict[str, int], left: int) -> None:
+    asyncio.run(_fill(tmp_path / "state" / "tasks.sqlite3", (1, 3, 5, 7)))
+    with serving(tmp_path, store=bounds) as served:
+        deadline = time.monotonic() + PATIENCE
+        while metrics(served)['a2a_claude_tasks{state="completed"}'] != left:
+            assert time.monotonic() < deadline, "nothing was forgotten"
+            time.sleep(0.05)
+        found = httpx.get(f"{served.url}/tasks", headers=V1, timeout=PATIENCE).json()
+        assert [each["id"] for each in found["tasks"]] == ["1", "3", "5", "7"][:left]
 
 
 class Hook(ThreadingHTTPServer):
