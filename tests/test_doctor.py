@@ -69,6 +69,16 @@ def test_a_credential_in_a_file_counts_and_a_blank_one_does_not(agent: Path, tmp
     assert "credentials: ANTHROPIC_API_KEY" in doctor("one", CREDENTIALS_DIRECTORY=str(tmp_path)).output
 
 
+def test_a_file_of_a_secret_that_is_there_and_cannot_be_read_is_told(agent: Path, tmp_path: Path) -> None:
+    (tmp_path / "ANTHROPIC_API_KEY").mkdir()  # as Docker makes it of a file that it does not find
+    (tmp_path / "CALLERS").write_bytes(b"\xff")
+    write(agent, "", server="auth: {bearer: {tokensVariable: CALLERS}}")
+    output = doctor("one", CREDENTIALS_DIRECTORY=str(tmp_path)).output
+    hint = "\n    hint: make it a file of the user who serves\n"
+    assert f"!!  the secret {tmp_path}/ANTHROPIC_API_KEY cannot be read: Is a directory{hint}" in output
+    assert f"!!  the secret {tmp_path}/CALLERS cannot be read: Not UTF-8 text{hint}" in output
+
+
 def test_a_port_in_use_is_told(agent: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

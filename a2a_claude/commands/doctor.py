@@ -84,7 +84,7 @@ def _claude(override: str | None = None) -> Iterator[Finding]:
 def _agent(path: str, state_dir: str | None) -> Iterator[Finding]:
     from a2a_claude.config.loader import Options, load_fleet
     from a2a_claude.config.resolution import resolved
-    from a2a_claude.config.variables import lookup
+    from a2a_claude.config.variables import lookup, unreadable
 
     target = agent_path(path)
     if not os.path.exists(target):
@@ -93,6 +93,8 @@ def _agent(path: str, state_dir: str | None) -> Iterator[Finding]:
     if len(fleet.loaded) != 1 or fleet.loaded[0].agent is None:
         yield Finding("problem", f"{target} is not one valid agent", f"a2a-claude validate {path}")
         return
+    for file, why in unreadable(os.environ, fleet.loaded[0].agent.secrets).items():
+        yield Finding("problem", f"the secret {file} cannot be read: {why}", "make it a file of the user who serves")
     find = lookup(os.environ)
     agent, problems = resolved(fleet.loaded[0], find)
     for each in problems:

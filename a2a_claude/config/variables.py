@@ -67,12 +67,9 @@ def _is_token(path: ConfigPath) -> bool:
 def lookup(environ: Mapping[str, str]) -> Callable[[str], str | None]:
     """Finds the value of a variable: a credential of systemd, a secret of the container, the file that `NAME_FILE`
     names, or the environment, in this order. A final line break of a file is dropped."""
-    folders = [Path(environ["CREDENTIALS_DIRECTORY"])] if environ.get("CREDENTIALS_DIRECTORY") else []
-    folders.append(RUN_SECRETS)
 
     def find(name: str) -> str | None:
-        named = [Path(environ[f"{name}_FILE"])] if environ.get(f"{name}_FILE") else []
-        for path in [*(folder / name for folder in folders), *named]:
+        for path in _places(environ, name):
             try:
                 return path.read_bytes().decode("utf-8").removesuffix("\n").removesuffix("\r")
             except (OSError, ValueError):  # not there, not UTF-8, or no path at all
@@ -80,6 +77,28 @@ def lookup(environ: Mapping[str, str]) -> Callable[[str], str | None]:
         return environ.get(name)
 
     return find
+
+
+def unreadable(environ: Mapping[str, str], names: Iterable[str]) -> dict[Path, str]:
+    """The files of variables of these names that `lookup` passes over though they are there, and why."""
+    found = {}
+    for name in names:
+        for path in _places(environ, name):
+            try:
+                path.read_bytes().decode("utf-8")
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            except OSError as error:
+                found[path] = error.strerror or str(error)
+            except ValueError:
+                found[path] = "Not UTF-8 text"
+    return found
+
+
+def _places(environ: Mapping[str, str], name: str) -> list[Path]:
+    folders = [Path(environ["CREDENTIALS_DIRECTORY"])] if environ.get("CREDENTIALS_DIRECTORY") else []
+    named = [Path(environ[f"{name}_FILE"])] if environ.get(f"{name}_FILE") else []
+    return [*(folder / name for folder in (*folders, RUN_SECRETS)), *named]
 
 
 def secret_paths(environ: Mapping[str, str], names: Iterable[str]) -> list[Path]:
