@@ -13,6 +13,7 @@ import pytest
 
 from a2a_claude.config.agent import Agent
 from a2a_claude.targets import config, nix, systemd
+from tests.console import blocks
 from tests.nix.hosts import Host
 from tests.nix.installation import HERE, PROJECT, library_of, nix_of
 from tests.support import make_agent
@@ -308,6 +309,13 @@ def test_no_secret_comes_near_the_nix_store(host: Host, tmp_path: Path) -> None:
     assert "swordfish" not in json.dumps(made)
     store = host.nix.folder / "store"
     assert not [each for each in store.rglob("*") if each.is_file() and b"swordfish" in each.read_bytes()]
+
+
+def test_the_module_of_the_page_takes_the_path_of_agenix_for_a_credential(host: Host) -> None:
+    [module] = blocks((PROJECT / "docs" / "secrets.md").read_text("utf-8"), "nix")
+    made = host.of(f'(({module.text}) {{ config.age.secrets.anthropic.path = "/run/agenix/anthropic"; }})')
+    unit = made["units"]["a2a-claude-reviewer.service"].splitlines()
+    assert "LoadCredential=ANTHROPIC_API_KEY:/run/agenix/anthropic" in unit
 
 
 def test_credentials_and_declared_secrets_need_no_repeating(host: Host) -> None:
