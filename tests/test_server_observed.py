@@ -106,6 +106,16 @@ def test_a_server_forgets_finished_tasks_as_its_config_says(tmp_path: Path, boun
         assert [each["id"] for each in found["tasks"]] == ["1", "3", "5", "7"][:left]
 
 
+def test_a_store_in_memory_writes_nothing_and_forgets_with_the_process(tmp_path: Path) -> None:
+    for _ in range(2):
+        with serving(tmp_path, store={"type": "memory"}) as served:
+            assert httpx.get(f"{served.url}/tasks", headers=V1, timeout=PATIENCE).json()["totalSize"] == 0
+            send(served, {}, returnImmediately=False)
+            assert httpx.get(f"{served.url}/tasks", headers=V1, timeout=PATIENCE).json()["totalSize"] == 1
+            assert served.stop() == 0
+        assert not list(tmp_path.rglob("*.sqlite3*"))
+
+
 class Hook(ThreadingHTTPServer):
     """A webhook that answers when it is told to `go`."""
 

@@ -136,6 +136,14 @@ def test_v1_rest_speaks_every_operation_with_and_without_a_tenant(client: Client
     assert card.json()["capabilities"]["extendedAgentCard"] is True
 
 
+def test_the_media_type_of_answers_is_the_configured_one_and_of_errors_never() -> None:
+    agent = make_agent({"server": {"restMediaType": "application/json"}})
+    with running(lambda: make_app(agent, sdk_handler())) as server, Client(base_url=server.url) as client:
+        for path, status in (("/tasks", 200), (f"/tasks/{UNKNOWN}", 404)):
+            response = rest(client, "GET", path)
+            assert (response.status_code, response.headers["content-type"]) == (status, "application/json")
+
+
 def test_v03_jsonrpc_speaks_every_operation(client: Client) -> None:
     def call(method: str, params: Any = None) -> Any:
         return client.rpc(method, params, version=None).json()["result"]
