@@ -44,6 +44,7 @@ def test_an_image_runs_hardened_as_the_numeric_user(engine: Engine, images: dict
     assert json.loads(inside("cat", f"/etc/a2a-claude/{name}/agent.json"))["server"]["port"] in (3030, 3031)
     inside("sh", "-ec", 'mkdir "$CLAUDE_CONFIG_DIR" && test "$(stat -c %u:%a .)" = 10001:700 && git --version')
     assert inside("sh", "-c", f"echo x > /etc/a2a-claude/{name}/agent.json || echo refused") == "refused"
+    inside("grep", "--quiet", "BEGIN CERTIFICATE", "/etc/ssl/certs/ca-certificates.crt")
 
 
 def test_what_the_config_says_is_in_the_image(engine: Engine, images: dict[str, str]) -> None:
