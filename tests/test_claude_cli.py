@@ -328,7 +328,8 @@ from pathlib import Path
 from tests.claude_support import make_pool, processes_with, tool_results, turn
 from tests.fake_anthropic_api import FakeAPI, directive
 
-folder, sandbox = Path(sys.argv[1]), json.loads(sys.argv[2])
+folder = Path(sys.argv[1])
+claude = json.loads(sys.argv[2].replace("HIDDEN", f"{folder}/hidden"))
 
 def in_environment(pid):
     try:
@@ -342,8 +343,12 @@ async def main():
     hidden = folder / "hidden"
     hidden.mkdir()
     (hidden / "key").write_text("s3cret-in-a-file")
+    (folder / "workspace" / ".claude").mkdir(parents=True)
+    # As an earlier turn may have left it.
+    settings = {"env": {"CLAUDE_CODE_SHELL_PREFIX": "/bin/bash -c"}}
+    (folder / "workspace" / ".claude" / "settings.json").write_text(json.dumps(settings))
     pool = make_pool(
-        folder, api, hidden=[hidden], claude={"allowedTools": ["Bash", "Read"], "sandbox": sandbox},
+        folder, api, hidden=[hidden], claude={"allowedTools": ["Bash", "Read"], **claude},
         credentials={"ANTHROPIC_API_KEY": "x", "ANTHROPIC_CUSTOM_HEADERS": "X-Own: s3cret-of-the-cloud"},
     )
     session = await pool.acquire("c", "me", "t")
@@ -351,41 +356,61 @@ async def main():
     # Its supervisor has the same arguments, and the environment of the server.
     pid = next(each for each in processes_with("--input-format") if in_environment(each))
     # A rule also refuses a command that names what it denies, hence a script.
-    # Without the sandbox nothing is hidden below /tmp (docs/isolation.md).
-    key = hidden / "key" if sandbox.get("enabled") else ""
-    look = f"cat {key} /proc/{pid}/environ /proc/[0-9]*/environ 2>/dev/null | grep -ac s3[c]ret; echo ran"
+    look = (
+        f"printf '#!/bin/sh\\nexec /bin/bash -c \\"$1\\"' 2>/dev/null >{folder}/state/claude/shell/prefix;"
+        f"cat {hidden}/key /proc/{pid}/environ /proc/[0-9]*/environ 2>/dev/null | grep -ac s3[c]ret; echo ran"
+    )
     (folder / "workspace" / "look").write_text(look)
     shell = {"tools": [{"name": "Bash", "input": {"command": "sh look", "description": "d"}}]}
     names = (f"{pid}", f"{pid}/task/{pid}", "self", "thread-self", f"self/task/{pid}", "self/root/proc/self")
     paths = [f"/proc/{name}/environ" for name in names]
     reading = [{"tools": [{"name": "Read", "input": {"file_path": each}}]} for each in paths]
-    _, received = await turn(pool, directive(shell, *reading, {"text": "done"}))
-    shown, *read = tool_results(received)
-    print(json.dumps({"shown": shown, "read": dict(zip(paths, read))}))
+    _, received = await turn(pool, directive(shell, shell, *reading, {"text": "done"}))
+    shown, again, *read = tool_results(received)
+    print(json.dumps({"shown": [shown, again], "read": dict(zip(paths, read))}))
     await pool.shutdown(5)
 
 asyncio.run(main())
 """
 
 
-@pytest.mark.parametrize("sandbox", [{"enabled": True}, {"enabled": False}, {}], ids=str)
+@pytest.mark.parametrize(
+    "claude",
+    [
+        {},
+        {"settingSources": ["project"]},
+        {"sandbox": {"enabled": False}},
+        {"sandbox": {"enabled": True}},
+        {"sandbox": {"enabled": True, "excludedCommands": ["sh *"]}},  # Claude Code runs them outside
+        {"sandbox": {"enabled": True, "filesystem": {"allowRead": ["HIDDEN/key"]}}},
+        {"sandbox": {"enabled": True, "enableWeakerNestedSandbox": True}},
+    ],
+    ids=str,
+)
 def test_the_sandbox_or_else_the_fence_keeps_hidden_files_and_environments_from_the_shell(
-    sandbox: dict[str, Any], tmp_path: Path
+    claude: dict[str, Any], outside_tmp: Path
 ) -> None:
-    """Without privileges, but for the one that bubblewrap needs of root to map users."""
+    """Without privileges, but for the one that bubblewrap needs of root to map users. The second look shows whether the
+    first could take the fence away."""
     require_cli()
-    if sandbox.get("enabled"):
+    if "sandbox" in claude:
         require("bwrap", "apt-get install bubblewrap")
         require("socat", "apt-get install socat")
     setpriv = require("setpriv", "apt-get install util-linux")
     unprivileged = [setpriv, "--bounding-set=-all,+setfcap", "--inh-caps=-all"] if os.geteuid() == 0 else []
-    command = [*unprivileged, sys.executable, "-c", SANDBOXED, str(tmp_path), json.dumps(sandbox)]
+    command = [*unprivileged, sys.executable, "-c", SANDBOXED, str(outside_tmp), json.dumps(claude)]
     run = subprocess.run(
-        command, cwd=Path(__file__).parent.parent, capture_output=True, text=True, timeout=50, check=False
+        command,
+        cwd=Path(__file__).parent.parent,
+        env={**os.environ, "OF_THE_SERVER": "s3cret-of-the-server"},
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=False,
     )
     assert run.returncode == 0, run.stderr
     found = json.loads(run.stdout)
-    assert found["shown"].split() == ["0", "ran"], found
+    assert [each.split() for each in found["shown"]] == [["0", "ran"]] * 2, found
     for path, read in found["read"].items():
         assert "s3cret" not in read, path
         assert "denied" in read or "Cannot read" in read, (path, read)

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import stat
-import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +14,6 @@ import pytest
 from a2a_claude.claude.processes import Processes
 from a2a_claude.claude.session import ClaudeLost, ClaudeStartFailed, OptionsError
 from a2a_claude.claude.sessions import Pool
-from a2a_claude.claude.supervisor import landlock
 from tests.claude_support import KEY, make_processes, turn
 from tests.lifecycle import asynchronous
 from tests.tools import absent
@@ -117,26 +113,6 @@ def test_a_config_that_cannot_be_served_is_refused_before_anything_starts(tmp_pa
 # --- What is hidden ---------------------------------------------------------------------------------------------------
 
 
-def _is_below_sticky(folder: Path) -> bool:
-    real = folder.resolve()
-    return any(each.stat().st_mode & stat.S_ISVTX for each in [real, *real.parents])
-
-
-@pytest.fixture
-def outside_tmp() -> Iterator[Path]:
-    """A folder that is not below one for everybody's temporary files."""
-    if landlock.abi() < 2:
-        absent("Landlock", "these tests need Linux 5.19 or newer with Landlock enabled")
-    candidates = [Path(__file__).parent, Path.home(), Path("/opt")]
-    fit = [each for each in candidates if os.access(each, os.W_OK) and not _is_below_sticky(each)]
-    if not fit:
-        absent("a place outside of /tmp", "check the project out elsewhere")
-    base = fit[0]
-    folder = Path(tempfile.mkdtemp(dir=base, prefix=".hiding-"))
-    yield folder
-    shutil.rmtree(folder)
-
-
 @pytest.mark.parametrize("claude", [{}, {"sandbox": {}}, {"sandbox": {"enabled": False}}], ids=str)
 @asynchronous
 async def test_the_servers_state_and_credentials_are_hidden(outside_tmp: Path, claude: dict[str, Any]) -> None:
@@ -161,10 +137,10 @@ KEPT_OPEN: list[tuple[str, dict[str, Any], str]] = [
         "The agent's shell may be able to read {hidden}: it is in the workspace",
     ),
     (
-        "anything under Claude Code's own sandbox",
-        {"sandbox": {"enabled": True}},
+        "what is in the workspace, where Claude Code has a sandbox of its own",
+        {"workingDirectory": "{folder}", "sandbox": {"enabled": True}},
         "What runs outside of claude.sandbox, such as a hook or an MCP server, may be able to read {hidden}: "
-        "claude.sandbox hides it from the shell alone",
+        "it is in the workspace",
     ),
 ]
 

@@ -27,9 +27,13 @@ def command(*program: str) -> list[str]:
 
 
 def environ(
-    keep: str = "PATH", hide: tuple[str, ...] = (), parent: int | None = None, **variables: str
+    keep: str = "PATH",
+    hide: tuple[str, ...] = (),
+    kept: tuple[str, ...] = (),
+    parent: int | None = None,
+    **variables: str,
 ) -> dict[str, str]:
-    spec = {"parent": parent or os.getpid(), "keep": keep.split(), "descriptors": {}, "hide": hide}
+    spec = {"parent": parent or os.getpid(), "keep": keep.split(), "descriptors": {}, "hide": hide, "kept": kept}
     return {**os.environ, **variables, "A2A_CLAUDE_SUPERVISOR": json.dumps({**spec})}
 
 
@@ -73,7 +77,7 @@ def test_the_child_gets_what_is_kept_and_nothing_else() -> None:
 
 
 def test_a_descriptor_is_read_once_and_is_no_variable() -> None:
-    spec = {"parent": os.getpid(), "keep": ["PATH"], "descriptors": {"KEY_FD": "KEY"}, "hide": []}
+    spec = {"parent": os.getpid(), "keep": ["PATH"], "descriptors": {"KEY_FD": "KEY"}, "hide": [], "kept": []}
     script = 'eval "cat <&$KEY_FD"; echo; eval "cat <&$KEY_FD"; env | grep -c s3cret'
     run = supervised(script, {**os.environ, "KEY": "s3cret ü", "A2A_CLAUDE_SUPERVISOR": json.dumps(spec)})
     assert run.stdout == "s3cret ü\n0\n"
@@ -83,14 +87,14 @@ LONG = 100_000  # bytes: more than a pipe holds by itself, less than Linux allow
 
 
 def test_a_credential_longer_than_a_pipe_blocks_nobody() -> None:
-    spec = {"parent": os.getpid(), "keep": ["PATH"], "descriptors": {"KEY_FD": "KEY"}, "hide": []}
+    spec = {"parent": os.getpid(), "keep": ["PATH"], "descriptors": {"KEY_FD": "KEY"}, "hide": [], "kept": []}
     variables = {**os.environ, "KEY": "k" * LONG, "A2A_CLAUDE_SUPERVISOR": json.dumps(spec)}
     run = supervised('eval "cat <&$KEY_FD" | wc -c', variables, timeout=60)
     assert run.stdout.split() == [str(LONG)]
 
 
 def test_a_credential_that_no_pipe_may_hold_is_refused_by_its_name(tmp_path: Path) -> None:
-    spec = {"parent": os.getpid(), "keep": ["PATH"], "descriptors": {"KEY_FD": "KEY"}, "hide": []}
+    spec = {"parent": os.getpid(), "keep": ["PATH"], "descriptors": {"KEY_FD": "KEY"}, "hide": [], "kept": []}
     variables = {**os.environ, "KEY": "k" * LONG, "A2A_CLAUDE_SUPERVISOR": json.dumps(spec)}
     # A kernel that refuses stands in here: what it allows belongs to the whole machine.
     folder = tmp_path / "supervisor"
@@ -175,7 +179,7 @@ def test_the_child_does_not_outlive_a_supervisor_that_is_killed(family: Callable
 
 SERVER = """
 import json, os, subprocess, sys, time
-spec = {"parent": os.getpid(), "keep": ["PATH"], "descriptors": {}, "hide": []}
+spec = {"parent": os.getpid(), "keep": ["PATH"], "descriptors": {}, "hide": [], "kept": []}
 subprocess.Popen(sys.argv[1:], env={**os.environ, "A2A_CLAUDE_SUPERVISOR": json.dumps(spec)})
 time.sleep(600)
 """
@@ -255,6 +259,13 @@ def test_a_single_file_can_be_hidden(hiding: Path) -> None:
     assert hidden(hiding, "cat secret/key || cat open/file", "secret/key") == "open/file"
 
 
+@pytest.mark.parametrize("script", [each for each in REFUSED if "cat " not in each or "mv secret" in each])
+def test_what_is_kept_can_be_read_and_not_changed(script: str, hiding: Path) -> None:
+    kept = environ(kept=(str(hiding / "secret"),))
+    run = supervised(f"cd {hiding}; ({script}) 2>/dev/null && echo possible; cat secret/key open/file", kept)
+    assert run.stdout == (hiding / "secret/key").read_text() + (hiding / "open/file").read_text()
+
+
 def test_a_link_to_a_hidden_file_does_not_lead_there(hiding: Path) -> None:
     (hiding / "open/link").symlink_to(hiding / "secret/key")
     assert hidden(hiding, "cat open/link") == ""
@@ -269,7 +280,7 @@ import json, os, subprocess, sys
 os.environ["SERVER_SECRET"] = "s3cret"
 script = "tr '\\\\0' '\\\\n' < /proc/%d/environ | grep -c SERVER_SECRET" % os.getpid()
 for hide in ([], [{str(hiding / "secret")!r}]):
-    spec = dict(parent=os.getpid(), keep=["PATH"], descriptors=dict(), hide=hide)
+    spec = dict(parent=os.getpid(), keep=["PATH"], descriptors=dict(), hide=hide, kept=[])
     os.environ["A2A_CLAUDE_SUPERVISOR"] = json.dumps(spec)
     run = subprocess.run([*sys.argv[1:], "/bin/sh", "-c", script], capture_output=True, text=True)
     print(run.stdout.strip())

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -103,13 +103,15 @@ class Environment:
     """What the CLI gets.
 
     `variables`; among them `descriptors` (descriptor's variable -> variable) and `private` ones, which the agent's
-    shell does not get. `credentials` are the names of those that are set.
+    shell does not get. `credentials` are the names of those that are set. `kept` are folders that the agent must not
+    change: its shell prefix is there.
     """
 
     variables: Mapping[str, str]
     descriptors: Mapping[str, str] = field(default_factory=dict)
     private: frozenset[str] = frozenset()
     credentials: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"Environment({sorted(self.variables)})"
@@ -202,9 +204,9 @@ def _of_config(config: Config, default: float) -> dict[str, str]:
 
 
 def write_shell_prefix(environment: Environment, path: Path, fence: Iterable[str] = ()) -> Environment:
-    """Writes the prefix to `path` (0700) and gives the environment that names it."""
+    """Writes the prefix to `path` (0700), whose folder is its own, and gives the environment that names it."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o700)
     with open(descriptor, "w", encoding="utf-8") as file:
         file.write(shell_prefix(environment.private, fence))
     variables = {**environment.variables, "CLAUDE_CODE_SHELL_PREFIX": shlex.quote(str(path))}
-    return Environment(variables, environment.descriptors, environment.private, environment.credentials)
+    return replace(environment, variables=variables, kept=(str(path.parent),))

@@ -211,6 +211,8 @@ def _settings(claude: Claude, environment: Environment, folder: Path, denied: tu
         settings["hooks"] = hooks
     if claude.sandbox is not None:
         settings["sandbox"] = _sandbox(claude.sandbox, denied, bool(environment.exposed))
+    if claude.setting_sources and (prefix := environment.variables.get("CLAUDE_CODE_SHELL_PREFIX")):
+        settings["env"] = {"CLAUDE_CODE_SHELL_PREFIX": prefix}  # theirs has less to say
     if rules := denials(environment, denied):
         settings["permissions"] = {"deny": rules}
     if not settings:
@@ -223,12 +225,14 @@ def _settings(claude: Claude, environment: Environment, folder: Path, denied: tu
 
 
 def denials(environment: Environment, paths: tuple[str, ...]) -> tuple[str, ...]:
-    """Rules by which no tool reads the paths, nor the CLI's own environment where something is in it."""
+    """Rules by which no tool reads the paths, nor the CLI's own environment where something is in it, and none changes
+    the shell prefix."""
     # The CLI itself may look into its own environment, and its tools for files are it.
     exposed = _ENVIRONMENTS if environment.exposed else ()
     # Of a rule's path // is the root; https://code.claude.com/docs/en/permissions
     rules = (f"Read(/{path}{below})" for path in paths if not set(path) & set("()*\\") for below in ("", "/**"))
-    return (*rules, *exposed)
+    kept = (f"Edit(/{path}/**)" for path in environment.kept)
+    return (*rules, *kept, *exposed)
 
 
 def is_sandboxed(claude: Claude) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import json
 import logging
 import os
 import shutil
@@ -36,6 +37,7 @@ logger = logging.getLogger(__name__)
 _LONGEST_SOCKET_FOLDER: Final = 80
 _LANDLOCK_ABI: Final = 2
 _ELF: Final = b"\x7fELF"
+_FENCE: Final = (sys.executable, "-I", "-S", str(SUPERVISOR / "fence.py"))
 OUTSIDE: Final = "What runs outside of claude.sandbox, such as a hook or an MCP server,"
 
 
@@ -66,15 +68,17 @@ class Processes:
         self._numbers = itertools.count()
         self._start_seconds = start_seconds
         # What a server that was killed left behind; its processes have died with it.
-        for name in ("run", "tmp"):
+        for name in ("run", "tmp", "shell"):
             shutil.rmtree(folder / name, ignore_errors=True)
-        for name in ("", "home", "home/.claude", "run", "tmp"):
+        for name in ("", "home", "home/.claude", "run", "tmp", "shell"):
             (folder / name).mkdir(parents=True, exist_ok=True)
             (folder / name).chmod(0o700)
         own = environment(config, find, inherited, folder / "home", by_descriptor=_is_binary(config))
         if len(str(folder / "tmp")) < _LONGEST_SOCKET_FOLDER:
             own = replace(own, variables={"CLAUDE_CODE_TMPDIR": str(folder / "tmp"), **own.variables})
-        self.environment: Environment = write_shell_prefix(own, folder / "shell-prefix", _fence(own, config))
+        self._fenced = folder / "shell" / "hidden.json"
+        prefix = folder / "shell" / "prefix"
+        self.environment: Environment = write_shell_prefix(own, prefix, _fence(own, config, self._fenced))
         self.servers = Servers(config.mcp, self.environment.secrets)
         self._server_seconds = server_seconds(inherited)
         self._delegates = delegates
@@ -109,11 +113,16 @@ class Processes:
         folder.mkdir(mode=0o700)
         try:
             hidden, denied = self.hidden()
+            kept = self._kept()
+            if is_sandboxed(config.claude):
+                # Landlock forbids mounts, so it is left to the programs that the CLI starts, in its sandbox or outside.
+                _replace(self._fenced, json.dumps([hidden, kept]))
+                hidden, denied, kept = (), (*denied, *hidden), ()
             additions = tuple(filter(None, (self._memory.instructions, pointer(config.claude))))
             plugin = self._memory.plugin
             start = replace(start, denied=denied, stderr=stderr, additions=additions, plugin=plugin)
             chosen = options(config, self.environment, folder, start)
-            client = Client(chosen, SupervisedTransport(chosen, self.environment, hidden), stderr)
+            client = Client(chosen, SupervisedTransport(chosen, self.environment, hidden, kept), stderr)
             client.delegates = delegates
             await client.start(self._start_seconds)
             if config.mcp or delegates is not None:
@@ -139,7 +148,7 @@ class Processes:
             client.before_turn = ready
 
     def hidden(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """What a process started now cannot open, and what only its tools for files refuse to read."""
+        """What the programs of a process started now cannot open, and what only its tools for files refuse to read."""
         hidden, denied = [], []
         state = [each for each in self._folder.parent.iterdir() if each != self._folder]
         for path in sorted({*self._hidden, *state}):
@@ -148,14 +157,25 @@ class Processes:
                 hidden.append(str(path))
             elif why:
                 denied.append(str(path))
-                self._tell(path, why)
+                self._tell("read", path, why)
         return tuple(hidden), tuple(denied)
 
-    def _tell(self, path: Path, why: str) -> None:
+    def _kept(self) -> tuple[str, ...]:
+        """What the programs of a process cannot change."""
+        kept = []
+        for path in map(Path, self.environment.kept):
+            why = _kept_open(path, self.config.claude)
+            if why is None:
+                kept.append(str(path))
+            else:
+                self._tell("change", path, why or "the workspace is in it")
+        return tuple(kept)
+
+    def _tell(self, what: str, path: Path, why: str) -> None:
         if path not in self._told:
             self._told.add(path)
             who = OUTSIDE if is_sandboxed(self.config.claude) else "The agent's shell"
-            logger.warning("%s may be able to read %s: %s", who, path, why)
+            logger.warning("%s may be able to %s %s: %s", who, what, path, why)
 
     def memory(self, client: Client) -> int:
         """Bytes that a process holds for itself."""
@@ -175,16 +195,17 @@ def versions(claude: Claude) -> dict[str, str]:
     return found
 
 
-def _fence(own: Environment, config: Config) -> tuple[str, ...]:
+def _fence(own: Environment, config: Config, file: Path) -> tuple[str, ...]:
     """What keeps programs of the agent from reading credentials in the environment and the memory of others, where
     there are any: the CLI reads an API key once, and has it from then on.
 
-    Not beside Claude Code's own sandbox, which mounts: Landlock forbids it, and there `/proc` is another one anyway.
+    Beside Claude Code's own sandbox, which mounts, the CLI itself is under no Landlock. There it also keeps programs
+    from what `file` says is hidden: commands that leave the sandbox, hooks and MCP servers.
     """
+    if is_sandboxed(config.claude) and landlock.abi() >= _LANDLOCK_ABI:
+        return (*_FENCE, str(file))
     named = sorted({*own.exposed, *own.credentials})
     if not named and not any(getattr(server, "env", None) for server in config.mcp.values()):
-        return ()
-    if is_sandboxed(config.claude):
         return ()
     if landlock.abi() < _LANDLOCK_ABI:
         logger.warning(
@@ -192,7 +213,14 @@ def _fence(own: Environment, config: Config) -> tuple[str, ...]:
             ", ".join(named) or "the variables of MCP servers",
         )
         return ()
-    return (sys.executable, "-I", "-S", str(SUPERVISOR / "fence.py"))
+    return (*_FENCE, "")
+
+
+def _replace(path: Path, text: str) -> None:
+    """Programs that start meanwhile read the old text or the new one."""
+    new = path.with_name(f"{path.name}.new")
+    new.write_text(text, "utf-8")
+    new.replace(path)
 
 
 def _remove_secrets(folder: Path) -> None:
@@ -215,7 +243,7 @@ def _kept_open(path: Path, claude: Claude) -> str | None:
     """Why a path cannot be hidden, empty when nobody has to be told; None when it can.
 
     Beside a hidden file nothing new can be opened (`landlock.py`), which a folder for everybody's temporary files, or
-    the workspace, does not bear. Claude Code's own sandbox mounts, which Landlock forbids.
+    the workspace, does not bear.
     """
     if not path.exists():
         return ""
@@ -223,8 +251,6 @@ def _kept_open(path: Path, claude: Claude) -> str | None:
     folders = [Path(each).resolve() for each in (claude.working_directory, *claude.additional_directories)]
     if any(each.is_relative_to(path) for each in folders):
         return ""
-    if is_sandboxed(claude):
-        return "claude.sandbox hides it from the shell alone"
     if landlock.abi() < _LANDLOCK_ABI:
         return "this kernel, or this container, has no Landlock (Linux 5.19)"
     if any(path.is_relative_to(each) for each in folders):

@@ -39,14 +39,18 @@ class SupervisedTransport(SubprocessCLITransport):
     """One CLI process and its supervisor. Start it from the thread that lives as long as the server does: the main one
     (PR_SET_PDEATHSIG, prctl(2), tells of the end of the thread that forked)."""
 
-    def __init__(self, options: ClaudeAgentOptions, environment: Environment, hide: Iterable[str] = ()) -> None:
-        """`hide` are paths that the CLI and what it starts cannot open, where the kernel has Landlock."""
+    def __init__(
+        self, options: ClaudeAgentOptions, environment: Environment, hide: Iterable[str] = (), kept: Iterable[str] = ()
+    ) -> None:
+        """`hide` are paths that the CLI and what it starts cannot open, `kept` those that they cannot change; without
+        any, there is no Landlock."""
         sources = set(environment.descriptors.values())
         spec = {
             "parent": os.getpid(),
             "keep": [*(name for name in environment.variables if name not in sources), *_OF_SDK],
             "descriptors": dict(environment.descriptors),
             "hide": sorted(hide),
+            "kept": sorted(kept),
         }
         options.env = {**options.env, "A2A_CLAUDE_SUPERVISOR": json.dumps(spec)}
         super().__init__(prompt=_nothing(), options=options)

@@ -1,8 +1,8 @@
 """Runs the command in its arguments as a child and lives as long as it does. See `__init__.py`.
 
 `$A2A_CLAUDE_SUPERVISOR` is JSON: `parent` (the server's pid), `keep` (names of the variables the child gets),
-`descriptors` (variable -> variable: the value of the second is readable once from the descriptor in the first) and
-`hide` (paths, see `landlock.py`).
+`descriptors` (variable -> variable: the value of the second is readable once from the descriptor in the first),
+`hide` and `kept` (paths, see `landlock.hide`).
 
 Signals: SIGTERM, SIGINT, SIGHUP and the death of the server (PR_SET_PDEATHSIG, prctl(2)) ask the child to end and kill
 what is left after `GRACE` seconds; SIGQUIT kills at once. When the child has ended, whatever it left behind is killed:
@@ -52,7 +52,7 @@ def main() -> int:
     environ.update({name: str(descriptor) for name, descriptor in pipes.items()})
     child = os.fork()
     if child == 0:
-        _become(sys.argv[1:], environ, spec["hide"])
+        _become(sys.argv[1:], environ, spec["hide"], spec["kept"])
     for descriptor in pipes.values():
         os.close(descriptor)
     # The server has to see the end of the child's output when the child ends, and the child that of its input.
@@ -65,12 +65,12 @@ def main() -> int:
     return status
 
 
-def _become(command: list[str], environ: dict[str, str], hidden: list[str]) -> None:
+def _become(command: list[str], environ: dict[str, str], hidden: list[str], kept: list[str]) -> None:
     try:
         os.setsid()
         _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        if hidden:
-            landlock.hide(hidden)
+        if hidden or kept:
+            landlock.hide(hidden, kept)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _AWAITED)
         os.execve(command[0], command, environ)  # noqa: S606
     except OSError as error:

@@ -44,9 +44,11 @@ def beside(hidden: set[str]) -> Iterator[str]:
                 yield path
 
 
-def hide(paths: Iterable[str]) -> None:
-    """Hides `paths` from this process and its children, for good. OSError when the kernel refuses."""
-    _restrict(_ALL, beside({os.path.realpath(path) for path in paths}))
+def hide(paths: Iterable[str], kept: Iterable[str] = ()) -> None:
+    """Hides `paths` from this process and its children, for good; what is `kept` can be read and run, not changed.
+    OSError when the kernel refuses."""
+    hidden, kept = ({os.path.realpath(path) for path in each} for each in (paths, kept))
+    _restrict(_ALL, beside(hidden | kept), kept)
 
 
 def nest() -> None:
@@ -60,12 +62,14 @@ def nest() -> None:
     _restrict(_REFER, ["/"])
 
 
-def _restrict(handled: int, allowed: Iterable[str]) -> None:
+def _restrict(handled: int, allowed: Iterable[str], readable: Iterable[str] = ()) -> None:
     attributes = struct.pack("=Q", handled)
     ruleset = _checked(_libc.syscall(_CREATE_RULESET, attributes, ctypes.c_size_t(len(attributes)), 0))
     try:
         for path in allowed:
             _allow(ruleset, path, handled)
+        for path in readable:
+            _allow(ruleset, path, handled & _READ_FILE)
         _checked(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
         _checked(_libc.syscall(_RESTRICT_SELF, ruleset, 0))
     finally:
