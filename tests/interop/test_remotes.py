@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -61,7 +63,9 @@ def url(request: pytest.FixtureRequest) -> Iterator[str]:
     program, script, *more = KINDS[request.param]()
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    process = subprocess.Popen([program, script, str(port), *more], stderr=subprocess.PIPE, text=True)
+    # A session of its own: `node` may be a wrapper around the real one.
+    command = [program, script, str(port), *more]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
     address = f"http://127.0.0.1:{port}"
     try:
         deadline = time.monotonic() + PATIENCE
@@ -71,8 +75,8 @@ def url(request: pytest.FixtureRequest) -> Iterator[str]:
             time.sleep(0.05)
         yield address
     finally:
-        process.kill()
-        process.wait()
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
 
 
 def _answers(address: str) -> bool:
