@@ -76,7 +76,9 @@ def _a2a_js(port: int, _folder: Path) -> list[str | Path]:
     # Node looks for packages beside the program.
     program = CACHE / "node" / "server.mjs"
     shutil.copyfile(PEERS / "a2a_js.mjs", program)
-    return ["node", program, str(port)]
+    # `node` may be a wrapper, which is not to be measured.
+    node = subprocess.run(["node", "-p", "process.execPath"], check=True, capture_output=True, text=True).stdout.strip()
+    return [node, program, str(port)]
 
 
 CONTENDERS = (
