@@ -47,6 +47,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "claude",
         "runtime",
         "server",
+        "listening",
         "instances",
     },
     "cli": {"commands"},
