@@ -159,7 +159,7 @@ def test_a_variable_that_is_not_set_is_told_with_the_line_that_needs_it(tmp_path
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (("serve", "reviewer"), 78, "claude.workingDirectory"),
+        (("serve", "reviewer", "--port", "0"), 78, "claude.workingDirectory"),
         (("serve",), 2, "no agent is given"),
         (("serve", "nobody", "--executor", "scripted"), 2, "no agent is named nobody"),
         (("serve", "agents", "--executor", "scripted"), 2, "several agents: other, reviewer"),
