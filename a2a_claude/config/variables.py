@@ -95,16 +95,21 @@ def unreadable(environ: Mapping[str, str], names: Iterable[str]) -> dict[Path, s
     return found
 
 
-def _places(environ: Mapping[str, str], name: str) -> list[Path]:
-    folders = [Path(environ["CREDENTIALS_DIRECTORY"])] if environ.get("CREDENTIALS_DIRECTORY") else []
-    named = [Path(environ[f"{name}_FILE"])] if environ.get(f"{name}_FILE") else []
-    return [*(folder / name for folder in (*folders, RUN_SECRETS)), *named]
-
-
 def secret_paths(environ: Mapping[str, str], names: Iterable[str]) -> list[Path]:
     """Where `lookup` finds secrets of these names: folders, and the files that `NAME_FILE` names."""
-    folders = [Path(environ["CREDENTIALS_DIRECTORY"])] if environ.get("CREDENTIALS_DIRECTORY") else []
-    return [*folders, RUN_SECRETS, *(Path(environ[f"{name}_FILE"]) for name in names if environ.get(f"{name}_FILE"))]
+    return [*_folders(environ), *(path for name in names for path in _named_file(environ, name))]
+
+
+def _places(environ: Mapping[str, str], name: str) -> list[Path]:
+    return [*(folder / name for folder in _folders(environ)), *_named_file(environ, name)]
+
+
+def _folders(environ: Mapping[str, str]) -> list[Path]:
+    return [*map(Path, filter(None, [environ.get("CREDENTIALS_DIRECTORY")])), RUN_SECRETS]
+
+
+def _named_file(environ: Mapping[str, str], name: str) -> list[Path]:
+    return [*map(Path, filter(None, [environ.get(f"{name}_FILE")]))]
 
 
 def resolve_document(
